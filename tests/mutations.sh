@@ -369,6 +369,14 @@ mutate "an outcome at alice whose values end a run" common/src/methods/vertical/
     's/\(HeldBy::Alice, Role::Alice\) => refuse,/(HeldBy::Alice, Role::Alice) => true,/' private::tests::logistic::an_outcome
 mutate "columns that passed anew and are forgotten by the next process" $logistic \
     's/\*anew = exchange == 0 \|\| held\.is_noted\(number\)\?;/*anew = exchange == 0 || exchange as usize == past;/' private::tests::logistic::a_run_that_is
+mutate "a private penalty that meets the intercept" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/ - &lean \* lean\.transpose\(\) \* constant//' plan::crossprod::tests::without_noise_penalised
+mutate "a private penalty on the scale of half ranges" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/lambda \/ unit/lambda \/ 1.0/' plan::crossprod::tests::without_noise_penalised
+mutate "a private penalty from a table that is not lifted" common/src/methods/vertical/plan/crossprod/penalised.rs \
+    's/lifted\(&self\.joint\(opened\), self\.floor\(\), 0\.0\)/lifted(\&self.joint(opened), 0.0 * self.floor(), 0.0)/' plan::crossprod::tests::a_penalised_fit
+mutate "standard errors of penalised private estimates" common/src/methods/vertical/private/crossprod.rs \
+    's/ && study\.method\.penalty\.is_none\(\);/;/' private::tests::crossprod::a_path_costs
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
     's/&alone, 10f64\.sqrt\(\)\.next_up\(\)/\&alone, 8f64.sqrt().next_up()/; s/let sigma = 10f64/let sigma = 8f64/' plan::crossprod mechanism::share
 mutate "rows beyond their norm by what truncation leaves" common/src/privacy/bounds.rs \
@@ -411,6 +419,24 @@ mutate "gradients beyond what may open" $sealed/glm.rs \
     's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
+both=sealed::tests::both
+mutate "a table that opens to bob without alice's account" $sealed/limits.rs \
+    's/Role::Alice if !self\.both => 0/Role::Alice if self.both || !self.both => 0/' $both::alices_own
+mutate "a table that opens to bob and is in no list" $sealed/results.rs \
+    's/then\(\|\| opening\.table\(\)\)/then(|| opening.table()).filter(|_| false)/' $both::each_share
+mutate "a solution that bob does not compare with the table" $sealed/session/both.rs \
+    's/match sound \{/match true || sound {/' $both::what_does
+range=sealed::tests::range
+mutate "a class of the rows in place of the range that the study fixes" $sealed/glm/point.rs \
+    's/let range = stated\.unwrap_or_else\(\|\| match family/let range = None.unwrap_or_else(|| match family/' $range::with_a_fixed_range
+mutate "a part beyond the fixed range that is not cut" $sealed/glm/point.rs \
+    's/\*eta = eta\.clamp\(-range, range\)/*eta = eta.max(f64::NEG_INFINITY)/' $range::a_fit_beyond
+mutate "a party that does not say that it has cut its part" $sealed/results.rs \
+    's/filter\(\|glm\| glm\.was_cut\(\)\)/filter(|glm| glm.was_cut() \&\& false)/' $range::a_fit_beyond
+mutate "a range in messages that is not the one of the study" $sealed/glm/point.rs \
+    's/return range == stated;/return range >= 0.0 * stated;/' $range::a_range_in
+mutate "a poisson range beyond what fixed point holds" $sealed/session.rs \
+    's/        holds_range\(&sizes\)\?;\n//' $range::a_poisson_range
 along=sealed::tests::along
 mutate "a penalty in the coordinates of the bases" $sealed/penalised/gradients.rs \
     's/factor\.view_mut\(\(first, first\), own\.shape\(\)\)\.copy_from\(own\);//' $along::a_penalised_fit

@@ -101,3 +101,48 @@ fn a_sealed_study_of_two_parties_is_another_study_and_what_it_cannot_keep_is_ref
         }
     }
 }
+
+#[test]
+fn a_sealed_study_may_fix_the_range_or_open_the_table_to_both_and_no_other_study_may() {
+    let sealed = FILES[0].1.replacen("mode = \"plain\"", "mode = \"sealed\"", 1).replacen("max_rounds = 200", "", 1);
+    let with = |text: &str, range: &str| Study::parse(&text.replacen("[outcome]", &format!("{range}\n\n[outcome]"), 1));
+    let binomial = sealed.replacen("family = \"gaussian\"", "family = \"binomial\"", 1);
+    let digest = |range: &str| with(&binomial, range).unwrap().digest();
+    // The parties must have the same range; a section without one is none.
+    let digests = [digest(""), digest("[sealed]\nrange = 8"), digest("[sealed]\nrange = 10")];
+    assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
+    assert_eq!((digest("[sealed]"), digest("[sealed]\nrange = 8.0")), (digests[0], digests[1]));
+    assert!(with(&binomial.replace("binomial", "poisson"), "[sealed]\nrange = 1.5").is_ok());
+    // To whom the table opens is agreed as well.
+    let both = with(&sealed, "[sealed]\nopens = \"both\"").unwrap();
+    let alice = with(&sealed, "[sealed]\nopens = \"alice\"").unwrap();
+    assert!(both.digest() != alice.digest() && alice.digest() == with(&sealed, "").unwrap().digest());
+    for (text, section, says) in [
+        (
+            &binomial,
+            "range = 0.75",
+            "`sealed.range` must be one of 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, got 0.75",
+        ),
+        (&binomial, "range = 7", "`sealed.range` must be one of"),
+        (&binomial, "range = 33", "`sealed.range` must be one of"),
+        (&binomial, "range = -8", "`sealed.range` must be one of"),
+        (&binomial, "range = nan", "`sealed.range` must be one of"),
+        (&binomial, "range = inf", "`sealed.range` must be one of"),
+        (&binomial, "range = \"8\"", "invalid type"),
+        (&binomial, "ranges = 8", "unknown key `ranges`; did you mean `range`?"),
+        (&sealed, "range = 8", "`sealed.range` has no place in a sealed gaussian study"),
+        (&FILES[0].1.to_string(), "range = 8", "`sealed.range` is given, but `mode` is \"plain\""),
+        (&FILES[0].1.to_string(), "opens = \"both\"", "`sealed.opens` is given, but `mode` is \"plain\""),
+        (&FILES[0].1.to_string(), "", "`sealed` is given, but `mode` is \"plain\""),
+        (&binomial, "opens = \"both\"", "`sealed.opens` is both: a sealed binomial fit is led by alice"),
+        (&sealed, "opens = \"bob\"", "unknown value `bob`"),
+        (
+            &sealed.replacen("[outcome]", "[penalty]\nlambda = 1.0\ncv = 5\n\n[outcome]", 1),
+            "opens = \"both\"",
+            "`sealed.opens` is both: the tables of folds open to alice alone",
+        ),
+    ] {
+        let error = with(text, &format!("[sealed]\n{section}")).unwrap_err();
+        assert!(error.to_string().contains(says), "{section}: {error}");
+    }
+}

@@ -128,7 +128,7 @@ impl DealerService {
         // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these
         // masks were for; its parties decide that.
         let repeats = match study.guarantee {
-            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => false,
             VerticalGuarantee::Private(_) => true,
         };
         DealerService::new(study.digest(), certificates.collect(), repeats)

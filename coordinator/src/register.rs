@@ -68,11 +68,11 @@ impl Register {
             run: None,
             repeats: match study.guarantee {
                 // Masks of a sealed run are used once: a party that has lost them cannot go on.
-                VerticalGuarantee::Plain | VerticalGuarantee::Sealed => false,
+                VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => false,
                 VerticalGuarantee::Private(_) => true,
             },
             sealed: match study.guarantee {
-                VerticalGuarantee::Sealed => true,
+                VerticalGuarantee::Sealed(_) => true,
                 VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
             },
             parties: study.method.parties.keys().map(|role| (*role, Party::default())).collect(),

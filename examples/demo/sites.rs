@@ -305,6 +305,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         workers,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
+        sealed: None,
         model: Model { features: rows.features.clone(), ..Model::default() },
         outcome: HeldColumn { column: rows.outcome.clone(), held_by: Default::default() },
         offset: None,

@@ -378,6 +378,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
         coordinator: CoordinatorTerms::default(),
         dealer: None,
+        sealed: None,
         model: Model { family: arguments.family, ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
         offset: shared(&arguments.offset),

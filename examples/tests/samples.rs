@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::Role;
-use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
+use fedreg_common::study::{SealedTerms, Study, Vertical, VerticalGuarantee};
 use fedreg_party::config::{Config, Overrides};
 use fedreg_proto::files::read_study;
 
@@ -29,7 +29,7 @@ fn the_two_hospitals_agree_on_a_study_that_parses() {
 fn the_sealed_sample_is_the_same_study_in_sealed_mode() {
     let plain = study(&samples());
     let sealed = read_study(&samples().join("study-sealed.toml")).unwrap().vertical().unwrap();
-    assert_eq!(sealed.guarantee, VerticalGuarantee::Sealed);
+    assert_eq!(sealed.guarantee, VerticalGuarantee::Sealed(SealedTerms::default()));
     assert_eq!(sealed.method.parties[&Role::Alice], plain.method.parties[&Role::Alice]);
     let columns = |study: &Study<Vertical>| study.method.parties[&Role::Bob].columns.clone();
     let mut without = columns(&plain);

@@ -165,7 +165,7 @@ pub(crate) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
 pub(crate) fn unprotected(party: Party<'_>) -> Option<String> {
     let terms = party.study.head.matching.as_ref()?;
     match party.study.guarantee {
-        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => return None,
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => return None,
         VerticalGuarantee::Private(_) => {}
     }
     let reused = match terms.reused.is_empty() {

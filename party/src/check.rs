@@ -115,7 +115,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
     drop(Store::open(&config.state)?);
     let (rows, terms, run) = match study.guarantee {
         VerticalGuarantee::Plain => foresee_plain(party)?,
-        VerticalGuarantee::Sealed => sealed::foresee(party)?,
+        VerticalGuarantee::Sealed(_) => sealed::foresee(party)?,
         VerticalGuarantee::Private(_) => foresee_private(party)?,
     };
     Ok(Checked {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::penalty::PATH;
 use fedreg_common::methods::vertical::plan::{Outlook, Side};
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration, Unreleased};
@@ -450,6 +451,9 @@ pub struct Planned {
     left: Option<f64>,
     /// How many such runs still fit.
     runs_left: Option<u64>,
+    /// What is said of a penalty.
+    #[serde(skip)]
+    penalty: Option<String>,
     /// How many times something opens.
     #[serde(skip)]
     exchanges: u32,
@@ -508,6 +512,12 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
         search: study.search(rows),
         left,
         exchanges: plan.exchanges(),
+        penalty: study.cross_penalty().map(|penalty| match penalty.lambdas.map_or(PATH, |lambdas| lambdas.len()) {
+            1 => "the penalty costs nothing beside: its estimates are computed from the same noised tables".to_string(),
+            lambdas => {
+                format!("{lambdas} lambdas cost as much as one fit: all are computed from the same noised tables")
+            }
+        }),
         plan: releases.clone(),
         runs_left: account.as_ref().map(|account| runs_left(account, charge)),
     })
@@ -538,6 +548,7 @@ impl Planned {
     /// What a run costs and what is left, a sentence each.
     pub fn budget_lines(&self) -> Vec<String> {
         let mut lines = vec![format!("a run costs {}", self.cost())];
+        lines.extend(self.penalty.clone());
         if let (Some(left), Some(runs)) = (self.left, self.runs_left) {
             lines.push(format!("{left:.6} is left of the data set's budget: {runs} such runs still fit"));
         }
@@ -559,6 +570,7 @@ impl Planned {
                 if self.exchanges == 1 { "one".to_string() } else { self.exchanges.to_string() }
             )),
         }
+        self.penalty.iter().for_each(|sentence| text.push_str(&format!("  penalty   {sentence}\n")));
         text.push_str(&format!("  budget    {}\n", left_sentence(self.left, self.runs_left)));
         text.push_str(
             "\nReleases, with the standard deviation of their noise (columns in unit rows, outcome in half ranges)\n",

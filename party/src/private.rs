@@ -242,6 +242,8 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         statistics: Statistics { nobs: fit.nobs, ..Statistics::default() },
         rounds: fit.rounds,
         termination: Termination::FixedRounds,
+        path: fit.path.clone(),
+        lambda: fit.shown_lambda,
         notes: fit.notes.iter().cloned().chain(common.notes.clone()).collect(),
         privacy: PerParty::Own(Some(Statement { expected: Some(fit.outlook.clone()), ..fit.statement.clone() })),
         ..common

@@ -59,7 +59,7 @@ pub async fn fit(
     }
     match job.study.guarantee {
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
-        VerticalGuarantee::Sealed => sealed(folder, job, stop, stopped).await,
+        VerticalGuarantee::Sealed(_) => sealed(folder, job, stop, stopped).await,
         VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
     }
 }
@@ -220,6 +220,7 @@ fn report<S: Session<Output = VerticalFit>>(job: &Job, met: &Met<S>) -> Report {
         disclosure: PerParty::Own(fit.disclosure.clone()),
         ..common
     }
+    .cautioned(fit.caution.clone())
 }
 
 /// On which scale scores are.
@@ -247,7 +248,7 @@ pub async fn predict(
 ) -> Result<(Option<String>, Exit), Failure> {
     match job.study.guarantee {
         VerticalGuarantee::Plain => {}
-        VerticalGuarantee::Sealed => {
+        VerticalGuarantee::Sealed(_) => {
             let sentence =
                 "predictions are not made in sealed mode: they show each party's part of the score of every new row";
             return Err(Abort::Refused(sentence.to_string()).into());

@@ -15,6 +15,9 @@ pub const MAYBE_NOISE: &str = "this result may be mostly noise";
 /// The banner where only what would be inferred is wrong.
 pub const WITHHELD: &str = "p-values and intervals are withheld";
 
+/// The banner where a party has cut its part of the linear predictor at the range that the study fixes.
+pub const CUT: &str = "the linear predictor was cut";
+
 /// Stands first in every report that has one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Caution {

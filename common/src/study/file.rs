@@ -12,7 +12,9 @@ use crate::methods::em::terms::EmTerms;
 use crate::methods::features::terms::FeaturesTerms;
 use crate::methods::robust::terms::RobustTerms;
 use crate::methods::stream::terms::StreamTerms;
-use crate::methods::vertical::terms::{FitTerms, InferenceTerms, PartyTerms, PenaltyTerms, PredictionTerms};
+use crate::methods::vertical::terms::{
+    FitTerms, InferenceTerms, PartyTerms, PenaltyTerms, PredictionTerms, SealedTerms,
+};
 use crate::terms::{
     ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, MatchTerms, Model, PrivacyTerms, RowTerms,
     SiteTerms, StudyError, WorkerTerms, value,
@@ -46,6 +48,9 @@ pub struct StudyFile {
     /// Who deals the masks of a sealed run; the coordinator if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dealer: Option<DealerTerms>,
+    /// What a sealed run lets open, and to whom; in sealed mode only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<SealedTerms>,
     /// Family and link.
     #[serde(default)]
     pub model: Model,
@@ -117,6 +122,7 @@ impl StudyFile {
             ("parties", !self.parties.is_empty()),
             ("workers", !self.workers.is_empty()),
             ("dealer", self.dealer.is_some()),
+            ("sealed", self.sealed.is_some()),
             ("offset", self.offset.is_some()),
             ("weights", self.weights.is_some()),
             ("penalty", self.penalty.is_some()),

@@ -92,11 +92,11 @@ impl StudyFile {
             prediction: self.prediction,
         };
         method.check(self.mode)?;
-        let guarantee = VerticalGuarantee::parse(self.mode, self.privacy.as_ref())?;
+        let guarantee = VerticalGuarantee::parse(self.mode, self.privacy.as_ref(), self.sealed.as_ref())?;
         let study = Study { head, guarantee, keys, method };
         match &study.guarantee {
             VerticalGuarantee::Plain => {}
-            VerticalGuarantee::Sealed => study.check_sealed()?,
+            VerticalGuarantee::Sealed(terms) => study.check_sealed(terms)?,
             VerticalGuarantee::Private(terms) => study.check_private(&terms.stated)?,
         }
         Ok(study)

@@ -1,7 +1,7 @@
 //! Private fits by one table on shares, through the real masks, ledger, releases and noise, without the conversation.
 
 use fedreg_common::id::{Digest, RunId};
-use fedreg_common::methods::vertical::plan::{CrossFit, CrossPlan, CrossRelease, Side};
+use fedreg_common::methods::vertical::plan::{CrossFit, CrossPlan, CrossRelease, CrossTables, Side};
 use fedreg_common::privacy::bounds::{ClippedOutcome, ClippedRows};
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::privacy::mechanism::share::open_shares;
@@ -46,6 +46,20 @@ pub(crate) fn opened(
     outcome: &ClippedOutcome,
     pool: &mut NoisePool,
 ) -> Result<CrossFit, SimulationError> {
+    let tables = opened_tables(plan, [alice, bob], outcome, pool)?;
+    plan.fit(&tables).ok_or(SimulationError::NoEstimate)
+}
+
+/// What opens of clipped rows.
+///
+/// # Errors
+/// Rows that are not of the plan, no randomness.
+pub(crate) fn opened_tables(
+    plan: &CrossPlan,
+    [alice, bob]: [&ClippedRows; 2],
+    outcome: &ClippedOutcome,
+    pool: &mut NoisePool,
+) -> Result<CrossTables, SimulationError> {
     let shape = plan.shape();
     let blocks =
         [(Side::Alice, alice), (Side::Bob, bob)].map(|(side, rows)| (side, plan.block(side, rows.clone(), outcome)));
@@ -69,6 +83,5 @@ pub(crate) fn opened(
     };
     let table = open_shares([&first, &second], [shape.left, shape.right], shape.rows, plan.scale())?;
     let square = outcome.values().iter().map(|y| y * y).sum();
-    let tables = plan.tables(of, &table, square).ok_or(SimulationError::NoEstimate)?;
-    plan.fit(&tables).ok_or(SimulationError::NoEstimate)
+    plan.tables(of, &table, square).ok_or(SimulationError::NoEstimate)
 }

@@ -93,6 +93,11 @@ const FEW_TERMS: u64 = 6;
 const MANY_TERMS: u64 = 30;
 
 impl Forecast<'_> {
+    /// Whether the table opens to both parties.
+    fn both(&self) -> bool {
+        self.study.guarantee.opens_to_both()
+    }
+
     /// Whether all follows from one table.
     fn one_table(&self) -> bool {
         self.study.method.family == Family::Gaussian
@@ -198,15 +203,16 @@ impl Forecast<'_> {
         if !self.one_table() {
             return self.opened_by_gradients(&opening);
         }
+        let table = (self.role == Role::Alice && self.both()).then(|| opening.table());
         if let Some(lambdas) = self.lambdas() {
-            return opening.along(lambdas);
+            return table.into_iter().chain(opening.along(lambdas)).collect();
         }
         match self.role {
-            Role::Alice => vec![opening.one(
-                "bob's part of the solution with its covariance, and two sums",
-                [bob, bob + 2],
-                bob * (bob + 2) + 2,
-            )],
+            Role::Alice => {
+                let what = "bob's part of the solution with its covariance, and two sums";
+                let solution = opening.one(what, [bob, bob + 2], bob * (bob + 2) + 2);
+                table.into_iter().chain([solution]).collect()
+            }
             Role::Bob | Role::Worker | Role::Coordinator => {
                 vec![opening.table(), opening.one("bob's part of the intercept and of its variance", [1, 2], 2)]
             }
@@ -223,6 +229,7 @@ impl Forecast<'_> {
         let (alice, bob) = (self.alice, self.bob);
         let canary = alice + 2 + bob;
         let (shared, rows) = match self.role {
+            Role::Alice if self.both() => (canary + 1 + (alice + 1) * bob, alice + 1),
             Role::Alice => (canary, alice + 1),
             Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
         };
@@ -230,7 +237,7 @@ impl Forecast<'_> {
         let keys = greeting(self.study);
         let tables = self.sizes.folds().max(1);
         // Masked columns, the canary or the share of a further table.
-        let messages = MESSAGES + 2 * (tables - 1);
+        let messages = MESSAGES + 2 * (tables - 1) + u64::from(self.both() && self.role == Role::Alice);
         let elements = self.rows * self.masked() + shared * tables;
         ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + keys + messages * MESSAGE
     }
@@ -263,6 +270,9 @@ impl Forecast<'_> {
                 });
                 let tables: Vec<String> = tables.collect();
                 let reveals = match role {
+                    Role::Alice if self.both() => {
+                        "how the columns relate to bob's and, where bob holds it, to the outcome; the report has R squared of each"
+                    }
                     Role::Alice => {
                         "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
                     }
@@ -321,6 +331,12 @@ impl Forecast<'_> {
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),
         ];
+        if let Some(range) = self.study.guarantee.range() {
+            lines.push(format!(
+                "the study fixes the range: this party's part of the linear predictor is cut at {range}, either way, that number stands in \
+                 every message in place of its own, and the report here says first whether anything was cut"
+            ));
+        }
         if !self.one_table() {
             lines.push(format!(
                 "with these numbers at most {} gradients may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to \

@@ -138,7 +138,7 @@ fn allowed(party: Party<'_>) -> Result<(), Abort> {
         return Err(Abort::Policy { who: party.role, what: what.to_string() });
     }
     match party.study.guarantee {
-        VerticalGuarantee::Plain | VerticalGuarantee::Sealed => Ok(()),
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => Ok(()),
         VerticalGuarantee::Private(_) => private::keys_apart(party),
     }
 }

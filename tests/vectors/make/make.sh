@@ -17,3 +17,4 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" robust.py
 "$python" secure.py ../secure
 Rscript formulas.R ../formulas
+"$python" cut.py ../secure

@@ -8,6 +8,7 @@ use crate::data::functions::Learnt;
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
+use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
@@ -34,6 +35,8 @@ pub struct VerticalFit {
     pub trace: Vec<TracePoint>,
     /// Scaled gradient at the end, on this side.
     pub certificate: f64,
+    /// What the reader must know before the numbers.
+    pub caution: Option<Caution>,
     /// What the reader must know.
     pub notes: Vec<String>,
     /// Rows left out because a value was missing at either party.
@@ -394,6 +397,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         rounds: work.fits.rounds(),
         trace: work.fits.trace.clone(),
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
+        caution: None,
         notes: notes(work, termination),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work),

@@ -136,6 +136,59 @@ impl Penalty {
     }
 }
 
+/// Values on a path that is not given.
+pub const PATH: usize = 100;
+
+/// A penalised least-squares fit in cross-products, per unit of weight.
+pub struct Problem {
+    /// Of the columns.
+    pub joint: DMatrix<f64>,
+    /// Of the columns with the outcome.
+    pub score: DVector<f64>,
+    /// Standard deviations of the columns.
+    pub units: Vec<f64>,
+    /// The outcome's.
+    pub spread: f64,
+    /// 1 is the lasso, 0 is ridge.
+    pub alpha: f64,
+}
+
+/// The solution at one lambda.
+pub struct Along {
+    /// The coefficients.
+    pub beta: DVector<f64>,
+    /// The gradient of the loss there.
+    pub left: DVector<f64>,
+}
+
+impl Problem {
+    /// The penalty at one lambda.
+    pub fn penalty(&self, lambda: f64) -> Penalty {
+        Penalty::new(lambda, self.alpha, self.spread, self.units.clone())
+    }
+
+    /// The values of lambda that are given, or glmnet's path over this number of rows.
+    pub fn lambdas(&self, given: Option<Vec<f64>>, rows: usize) -> Vec<f64> {
+        given.unwrap_or_else(|| {
+            let scores = self.score.iter().zip(&self.units).filter(|(_, unit)| **unit > 0.0);
+            let largest = scores.map(|(score, unit)| (score / unit).abs()).fold(0.0, f64::max);
+            path(largest, self.alpha, rows, self.score.len(), PATH)
+        })
+    }
+
+    /// The fits along lambda, each from the one before.
+    pub fn along<'a>(&'a self, lambdas: &'a [f64]) -> impl Iterator<Item = Along> + 'a {
+        let mut beta = DVector::zeros(self.score.len());
+        lambdas.iter().map(move |lambda| {
+            let (penalty, joint) = (self.penalty(*lambda), &self.joint);
+            let factor = Definite::from_gram_lifted(&penalty.ridged(joint, 1.0));
+            let gradient = &self.score - joint * &beta;
+            beta += penalty.step(joint, &factor, &gradient, &beta, 1.0);
+            Along { beta: beta.clone(), left: &self.score - joint * &beta }
+        })
+    }
+}
+
 /// The values of lambda on glmnet's default path: `count` of them, evenly spaced on the log scale, from the smallest
 /// that sets every penalised coefficient to zero down to `ratio` of it.
 ///

@@ -43,7 +43,8 @@ mod outlook;
 pub use self::chosen::PrivatePlan;
 pub(crate) use self::crossprod::SHARE;
 pub use self::crossprod::{
-    CrossFit, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt, WholeRows,
+    CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt,
+    WholeRows,
 };
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};

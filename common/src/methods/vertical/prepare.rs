@@ -43,7 +43,7 @@ impl Policy {
         let refuse = |what: String| Err(Abort::Policy { who: role, what });
         match study.guarantee {
             VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => {}
-            VerticalGuarantee::Sealed => {
+            VerticalGuarantee::Sealed(_) => {
                 return match self.max_disclosure {
                     // Which share of a column the table gives away is known only once it is open.
                     Some(_) => refuse("max_disclosure cannot be kept in sealed mode; leave it out".to_string()),
@@ -368,7 +368,7 @@ impl Prepared {
 /// Which limits on what may open a party's own file loosens in sealed mode: its report says so.
 fn loosened(study: &Study<Vertical>, role: Role, limits: &Limits) -> Vec<String> {
     match study.guarantee {
-        VerticalGuarantee::Sealed => {}
+        VerticalGuarantee::Sealed(_) => {}
         VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => return Vec::new(),
     }
     let usual = Limits::default();

@@ -27,6 +27,7 @@ pub use self::table::Table;
 
 use crate::fit::Coefficient;
 use crate::methods::vertical::plan::Outlook;
+use crate::report::PathPoint;
 use crate::study::statement::Statement;
 
 /// What one side gets out of a private fit.
@@ -44,6 +45,10 @@ pub struct PrivateFit {
     pub outlook: Outlook,
     /// What the reader must know.
     pub notes: Vec<String>,
+    /// The fits along lambda, of both parties' columns.
+    pub path: Option<Vec<PathPoint>>,
+    /// The penalty weight to which the coefficients belong.
+    pub shown_lambda: Option<f64>,
 }
 
 /// What was to be expected, as notes of the report.

@@ -18,11 +18,13 @@ mod sealed;
 mod search;
 
 pub use self::private::PrivacyError;
+pub use self::sealed::{OpensTo, SealedTerms};
 pub use self::search::ErrorsByMechanism;
 
 /// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 12] = [
+pub(crate) const SECTIONS: [&str; 13] = [
     "dealer",
+    "sealed",
     "parties",
     "offset",
     "weights",
@@ -188,17 +190,22 @@ pub enum VerticalGuarantee {
     /// Nothing: partial predictions leave, declared, counted and metered.
     Plain,
     /// Columns leave behind masks, and only declared tables open.
-    Sealed,
+    Sealed(SealedTerms),
     /// Differential privacy towards everybody who sees what left.
     Private(PrivateTerms),
 }
 
 impl VerticalGuarantee {
     /// Of a mode and its section.
-    pub(crate) fn parse(mode: Mode, terms: Option<&PrivacyTerms>) -> Result<VerticalGuarantee, StudyError> {
+    pub(crate) fn parse(
+        mode: Mode,
+        terms: Option<&PrivacyTerms>,
+        sealed: Option<&SealedTerms>,
+    ) -> Result<VerticalGuarantee, StudyError> {
+        let sealed = SealedTerms::of_mode(sealed, mode)?;
         match (mode, terms) {
             (Mode::Plain, None) => Ok(VerticalGuarantee::Plain),
-            (Mode::Sealed, None) => Ok(VerticalGuarantee::Sealed),
+            (Mode::Sealed, None) => Ok(VerticalGuarantee::Sealed(sealed)),
             (Mode::Plain | Mode::Sealed, Some(_)) => {
                 let problem = format!("is given, but `mode` is \"{}\": set mode = \"private\"", mode.name());
                 Err(value("privacy", problem))
@@ -209,20 +216,36 @@ impl VerticalGuarantee {
             (Mode::Private, Some(terms)) => PrivateTerms::parse(terms).map(VerticalGuarantee::Private),
         }
     }
+
+    /// Whether the table of a sealed fit opens to Bob too.
+    pub fn opens_to_both(&self) -> bool {
+        match self {
+            VerticalGuarantee::Sealed(terms) => terms.opens == OpensTo::Both,
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
+        }
+    }
+
+    /// The range that a sealed study fixes for both parties' parts of the linear predictor.
+    pub fn range(&self) -> Option<f64> {
+        match self {
+            VerticalGuarantee::Sealed(terms) => terms.range,
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => None,
+        }
+    }
 }
 
 impl Promise for VerticalGuarantee {
     fn mode(&self) -> Mode {
         match self {
             VerticalGuarantee::Plain => Mode::Plain,
-            VerticalGuarantee::Sealed => Mode::Sealed,
+            VerticalGuarantee::Sealed(_) => Mode::Sealed,
             VerticalGuarantee::Private(_) => Mode::Private,
         }
     }
 
     fn private(&self) -> Option<&PrivateTerms> {
         match self {
-            VerticalGuarantee::Plain | VerticalGuarantee::Sealed => None,
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => None,
             VerticalGuarantee::Private(terms) => Some(terms),
         }
     }
@@ -332,6 +355,18 @@ impl Vertical {
 }
 
 impl PenaltyTerms {
+    /// The values of lambda that the study gives, largest first; none where the data decide.
+    pub fn given(&self) -> Option<Vec<f64>> {
+        let mut lambdas = match &self.lambda {
+            Lambda::One(lambda) => vec![*lambda],
+            Lambda::Many(lambdas) => lambdas.clone(),
+            Lambda::Path(_) => return None,
+        };
+        lambdas.sort_by(|a, b| b.total_cmp(a));
+        lambdas.dedup();
+        Some(lambdas)
+    }
+
     fn check(&self) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: &str| Err(value(key, problem));
         if !(0.0..=1.0).contains(&self.alpha) {
@@ -374,7 +409,7 @@ impl Study<Vertical> {
                     Mechanism::Crossprod => Some(Declaration::Masked),
                 }));
             }
-            VerticalGuarantee::Sealed => {
+            VerticalGuarantee::Sealed(_) => {
                 return Disclosures::new(membership.chain(self.sealed_declarations()));
             }
             VerticalGuarantee::Plain => vec![Declaration::PartialPrediction, Declaration::Summary],
@@ -439,7 +474,7 @@ impl Study<Vertical> {
             VerticalGuarantee::Plain => {
                 self.method.inference.allowed && (self.method.penalty.is_none() || self.uses_tables())
             }
-            VerticalGuarantee::Sealed | VerticalGuarantee::Private(_) => false,
+            VerticalGuarantee::Sealed(_) | VerticalGuarantee::Private(_) => false,
         }
     }
 
@@ -447,7 +482,7 @@ impl Study<Vertical> {
     pub fn is_dealt(&self) -> bool {
         match &self.guarantee {
             VerticalGuarantee::Plain => false,
-            VerticalGuarantee::Sealed => true,
+            VerticalGuarantee::Sealed(_) => true,
             VerticalGuarantee::Private(terms) => match terms.stated.mechanism {
                 Mechanism::Residual => false,
                 Mechanism::Crossprod => true,

@@ -35,11 +35,14 @@
 //! With `b` the coefficients and `N` the noise of the joint table, the solve misses by the inverse table times `(noise of X'y) - N b`. Its
 //! covariance follows from the noise alone; the covariance of sampling is added, so that intervals are about the population.
 
+mod penalised;
+
 use std::ops::Range;
 
 use nalgebra::{Cholesky, DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 
+pub use self::penalised::{CrossPenalised, CrossPenalty};
 use super::design::{self, Design, Prediction};
 use super::{PlanError, Side};
 use crate::bounded::Bounded;
@@ -212,6 +215,12 @@ impl CrossSide {
 }
 
 impl CrossFit {
+    /// Coefficients of unit rows of which nothing is known beside.
+    fn without_errors(coefficients: DVector<f64>) -> CrossFit {
+        let size = coefficients.len();
+        CrossFit { coefficients, covariance: DMatrix::zeros(size, size) }
+    }
+
     /// Intercept, less the outcome's centre, and slopes on the original scale with their variances, Alice's first; of rows with these
     /// bounds.
     pub fn on_original_scale(&self, bounds: [&RowBounds; 2], outcome: &OutcomeBounds) -> (DVector<f64>, DVector<f64>) {
@@ -392,14 +401,8 @@ impl CrossPlan {
 
     /// The joint fit. Eigenvalues of the noised joint table are lifted to about the norm of its noise, so that it cannot blow up.
     pub fn fit(&self, opened: &CrossTables) -> Option<CrossFit> {
-        let CrossSetup { rows, alice_width: alice, bob_width: bob, ridge, .. } = self.setup;
-        let width = alice + bob;
-        let mut joint = DMatrix::zeros(width, width);
-        joint.view_mut((0, 0), (alice, alice)).copy_from(&opened.tables[0]);
-        joint.view_mut((alice, alice), (bob, bob)).copy_from(&opened.tables[1]);
-        joint.view_mut((0, alice), (alice, bob)).copy_from(&opened.cross);
-        joint.view_mut((alice, 0), (bob, alice)).copy_from(&opened.cross.transpose());
-        let lifted = lifted(&joint, self.floor(), ridge);
+        let CrossSetup { rows, ridge, .. } = self.setup;
+        let lifted = lifted(&self.joint(opened), self.floor(), ridge);
         let factor = Cholesky::new(lifted.clone())?;
         let beta = factor.solve(&opened.score);
         let rest = opened.square - 2.0 * beta.dot(&opened.score) + beta.dot(&(&lifted * &beta));
@@ -408,6 +411,17 @@ impl CrossPlan {
         let covariance = noise + &inverse * (rest.max(0.0) / rows as f64);
         let covariance = (&covariance + covariance.transpose()) * 0.5;
         Some(CrossFit { coefficients: beta, covariance })
+    }
+
+    /// The table of all columns, as it has opened.
+    fn joint(&self, opened: &CrossTables) -> DMatrix<f64> {
+        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
+        let mut joint = DMatrix::zeros(alice + bob, alice + bob);
+        joint.view_mut((0, 0), (alice, alice)).copy_from(&opened.tables[0]);
+        joint.view_mut((alice, alice), (bob, bob)).copy_from(&opened.tables[1]);
+        joint.view_mut((0, alice), (alice, bob)).copy_from(&opened.cross);
+        joint.view_mut((alice, 0), (bob, alice)).copy_from(&opened.cross.transpose());
+        joint
     }
 
     /// What error to expect, from public facts and a declared design; no data are involved.

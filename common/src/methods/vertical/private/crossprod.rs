@@ -20,12 +20,15 @@ use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::{Role, RunId};
 use crate::methods::vertical::masked::{MaskedTable, out_of_order};
 use crate::methods::vertical::message::{Body, Noised};
-use crate::methods::vertical::plan::{CrossFit, CrossPlan, CrossRelease, Outlook, Side, WholeRows};
+use crate::methods::vertical::plan::{
+    CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossTables, Outlook, Side, WholeRows,
+};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::mechanism::share::open_shares;
 use crate::privacy::release::Released;
+use crate::report::{PathCoefficient, PathPoint};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
 
@@ -264,15 +267,23 @@ impl Crossprod {
             })?;
         let square = self.outcome.values().iter().map(|y| y * y).sum();
         let tables = self.plan.tables(of, &opened, square).ok_or_else(missing)?;
-        let fit = self.plan.fit(&tables).ok_or_else(|| Abort::Bug("the joint table has no inverse".to_string()))?;
         let outlook = held.study.outlook(&held.plan).map_err(|error| Abort::Bug(error.to_string()))?;
+        let Solved { coefficients, path, shown_lambda } = match held.study.cross_penalty() {
+            Some(penalty) => penalised(&held.study, &self.plan, &tables, &penalty)?,
+            None => {
+                let fit = self.plan.fit(&tables).ok_or_else(no_inverse)?;
+                Solved { coefficients: coefficients(&held.study, &fit)?, path: None, shown_lambda: None }
+            }
+        };
         Ok(PrivateFit {
-            coefficients: coefficients(&held.study, &fit)?,
+            coefficients,
             nobs: table.rows() as u64,
             rounds: 1,
             notes: notes(&held.study, &outlook),
             statement: held.statement()?,
             outlook,
+            path,
+            shown_lambda,
         })
     }
 }
@@ -321,6 +332,47 @@ fn after_share(from: Role) -> Place {
     }
 }
 
+fn no_inverse() -> Abort {
+    Abort::Bug("the joint table has no inverse".to_string())
+}
+
+/// What the tables come to.
+struct Solved {
+    coefficients: Vec<Coefficient>,
+    path: Option<Vec<PathPoint>>,
+    shown_lambda: Option<f64>,
+}
+
+/// The fits along lambda, the last of which the coefficient table shows, as in the other modes.
+fn penalised(
+    study: &Study<Vertical>,
+    plan: &CrossPlan,
+    tables: &CrossTables,
+    penalty: &CrossPenalty,
+) -> Result<Solved, Abort> {
+    let bounds = study.outcome_bounds().map_err(|error| Abort::Bug(error.to_string()))?;
+    let fits = plan.penalised(tables, penalty, bounds.half_range()).ok_or_else(no_inverse)?;
+    let mut points = Vec::with_capacity(fits.len());
+    let mut shown = Vec::new();
+    for CrossPenalised { lambda, fit, violation } in fits {
+        shown = coefficients(study, &fit)?;
+        let kept = shown.iter().filter(|row| row.term != INTERCEPT && row.estimate.is_some_and(|b| b != 0.0)).count();
+        let each = shown.iter().cloned();
+        points.push(PathPoint {
+            lambda,
+            df: kept as u64,
+            // As elsewhere in private mode: nobody looks at how well the rows are met.
+            deviance: f64::NAN,
+            kkt: violation,
+            coefficients: each
+                .map(|row| PathCoefficient { term: row.term, party: row.party, estimate: row.estimate })
+                .collect(),
+        });
+    }
+    let shown_lambda = points.last().map(|point| point.lambda);
+    Ok(Solved { coefficients: shown, path: Some(points).filter(|points| points.len() > 1), shown_lambda })
+}
+
 /// Intercept and slopes of both parties with their standard errors, Alice's first.
 fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficient>, Abort> {
     let refused = |error: crate::privacy::bounds::BoundsError| Abort::Bug(error.to_string());
@@ -329,7 +381,8 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
     let [alice, bob] = blocks;
     let (alice, bob) = (alice.map_err(refused)?, bob.map_err(refused)?);
     let (values, variances) = fit.on_original_scale([&alice, &bob], &outcome);
-    let error = |at: usize| study.method.inference.allowed.then(|| variances[at].sqrt());
+    let inference = study.method.inference.allowed && study.method.penalty.is_none();
+    let error = |at: usize| inference.then(|| variances[at].sqrt());
     let named =
         alice.names().iter().map(|name| (Role::Alice, name)).chain(bob.names().iter().map(|name| (Role::Bob, name)));
     let intercept = Some(outcome.centre() + values[0]);
@@ -344,6 +397,15 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
 
 pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let mut notes = super::foretold(outlook);
+    if study.method.penalty.is_some() {
+        notes.push("penalised estimates have no standard errors".to_string());
+        notes.push(
+            "the penalty cost nothing of the budget: the estimates at every lambda are computed from the same noised tables; the expected \
+             error is that of the estimates without a penalty"
+                .to_string(),
+        );
+        return notes;
+    }
     match study.method.inference.allowed {
         true => {
             notes.push(

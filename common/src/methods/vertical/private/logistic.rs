@@ -574,6 +574,8 @@ impl Logistic {
             notes: notes(&held.study, &outlook),
             statement: held.statement()?,
             outlook,
+            path: None,
+            shown_lambda: None,
         })
     }
 }

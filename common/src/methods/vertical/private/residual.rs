@@ -146,6 +146,8 @@ impl Residual {
             notes: notes(&held.study, table.rows() as u64, &outlook),
             statement: held.statement()?,
             outlook,
+            path: None,
+            shown_lambda: None,
         })
     }
 

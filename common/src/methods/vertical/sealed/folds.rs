@@ -12,10 +12,11 @@ use std::ops::Range;
 
 use nalgebra::{DMatrix, DVector};
 
-use super::penalised::{Problem, along, terms};
+use super::penalised::terms;
 use super::session::Work;
 use crate::linalg::{self, Definite};
 use crate::methods::vertical::masked::out_of_order;
+use crate::methods::vertical::penalty::Problem;
 use crate::secure::basis::Basis;
 use crate::secure::gaussian::Table;
 use crate::secure::product::Blocks;
@@ -220,7 +221,7 @@ pub(super) fn errors(
         let (held_out, kept) = (of(fold), of(&(&all - fold)));
         let centre = work.study.method.intercept;
         let problem = kept.problem(centre, alpha);
-        for fit in along(&problem, lambdas) {
+        for fit in problem.along(lambdas) {
             let mut direction = DVector::from_element(size + 1, 1.0);
             direction.rows_mut(0, size).copy_from(&-&fit.beta);
             let intercept = if centre { kept.mean.dot(&direction) } else { 0.0 };

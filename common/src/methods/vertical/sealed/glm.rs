@@ -7,7 +7,8 @@
 //! penalty the points are those of one lambda after another, and the losses of each follow before the points of the next.
 //!
 //! The ranges of both sides are classes of the largest predictor in a binomial fit, of which the smaller takes the polynomials, and whole
-//! numbers above it in a poisson fit.
+//! numbers above it in a poisson fit. Where the study fixes the range, each party cuts its part there, and that range stands in every
+//! message in place of its own.
 
 mod along;
 mod lead;
@@ -20,6 +21,7 @@ use nalgebra::{DMatrix, DVector};
 pub(super) use self::along::{Fitted, Penalised};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
+pub(super) use self::point::cut;
 use super::limits::Sizes;
 use crate::conversation::{Refusal, Step};
 use crate::glm::Family;
@@ -165,6 +167,8 @@ pub(super) struct Glm {
     planned: VecDeque<Planned>,
     active: Option<Active>,
     canaries: Vec<Canary>,
+    /// Whether the own part of the linear predictor was cut at the point from which the solution follows; with a penalty at any point.
+    cut: bool,
     /// Numbers that open with the message that was built last.
     opens: usize,
     /// The own share of a vector over the rows, for the next product with the columns.
@@ -208,6 +212,7 @@ impl Glm {
             planned: VecDeque::new(),
             active: None,
             canaries: Vec::new(),
+            cut: false,
             opens: 0,
             vector: Vec::new(),
             loss: None,
@@ -241,6 +246,11 @@ impl Glm {
     /// Numbers that open with the message that was built last.
     pub(super) fn opens(&self) -> usize {
         self.opens
+    }
+
+    /// Whether the own part of the linear predictor was cut where the solution comes from.
+    pub(super) fn was_cut(&self) -> bool {
+        self.cut
     }
 
     /// Why there were no further points, once that is known.
@@ -551,6 +561,8 @@ impl Glm {
         self.vector.clear();
         self.evaluations += u32::from(self.ending.is_none());
         self.unsummed = self.ending.is_none();
+        let cut = self.point.as_ref().is_some_and(Point::was_cut);
+        self.cut = cut || self.cut && self.sizes.lambdas.is_some();
         self.place = if self.ending == Some(Ending::Fit) { Place::Over } else { Place::Point };
         self.ending = self.ending.filter(|ending| *ending == Ending::Fit);
     }

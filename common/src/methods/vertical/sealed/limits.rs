@@ -9,6 +9,7 @@ use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
+use crate::secure::kernel::CLASSES;
 use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::Shape;
@@ -37,6 +38,10 @@ pub struct Sizes {
     pub(super) intercept: bool,
     /// Whether rows have case weights.
     pub(super) weighted: bool,
+    /// At which both parties cut their parts of the linear predictor, where the study says so.
+    pub(super) range: Option<f64>,
+    /// Whether the table of a gaussian fit opens to Bob too.
+    pub(super) both: bool,
 }
 
 impl Sizes {
@@ -54,6 +59,8 @@ impl Sizes {
             inference: method.inference.allowed && method.penalty.is_none(),
             intercept: method.intercept,
             weighted: method.weights.is_some(),
+            range: study.guarantee.range(),
+            both: study.guarantee.opens_to_both(),
         }
     }
 
@@ -171,7 +178,15 @@ impl Sizes {
         }
     }
 
-    /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves Bob beside them.
+    /// Numbers of the table that leave a party of a gaussian fit in its share.
+    pub fn table_of(&self, role: Role) -> u64 {
+        match role {
+            Role::Alice if !self.both => 0,
+            Role::Alice | Role::Bob | Role::Worker | Role::Coordinator => self.table(),
+        }
+    }
+
+    /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves beside them.
     pub fn beside_table(&self, role: Role) -> u64 {
         let bob = self.bob as u64;
         match (role, self.lambdas) {
@@ -190,10 +205,7 @@ impl Sizes {
     /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit, with a penalty with some at each lambda.
     pub fn at_least(&self, role: Role) -> u64 {
         match (self.family, role) {
-            (Family::Gaussian, Role::Alice) => self.beside_table(role),
-            (Family::Gaussian, Role::Bob | Role::Worker | Role::Coordinator) => {
-                self.table().saturating_add(self.beside_table(role))
-            }
+            (Family::Gaussian, _) => self.table_of(role).saturating_add(self.beside_table(role)),
             (Family::Binomial | Family::Poisson, _) => {
                 self.before_gradients(role).saturating_add(self.leaving(role, self.fewest_gradients()))
             }
@@ -224,6 +236,7 @@ pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Resu
     let (alice, bob) = if role == Role::Alice { (own, peer_columns) } else { (peer_columns, own) };
     let sizes = Sizes::new(prepared.study(), block.rows(), alice, bob);
     countable(sizes.family, encoded)?;
+    holds_range(&sizes)?;
     within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)
 }
 
@@ -242,6 +255,21 @@ pub(super) fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> 
         )),
         false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
     }
+}
+
+/// Whether fixed point has digits for the range that the study fixes.
+pub(super) fn holds_range(sizes: &Sizes) -> Result<(), Abort> {
+    let (Family::Poisson, Some(range)) = (sizes.family, sizes.range) else { return Ok(()) };
+    // Both parts together; the outcome is not known to both.
+    let holds = |range: f64| budget::poisson(sizes.rows, 2.0 * range, 0.0).is_some();
+    if holds(range) {
+        return Ok(());
+    }
+    let most = CLASSES.into_iter().rev().find(|class| holds(*class)).unwrap_or_default();
+    Err(Abort::Data(format!(
+        "{} rows are too many for a poisson fit with `sealed.range` = {range}: fixed point has digits for {most} at most",
+        sizes.rows
+    )))
 }
 
 pub(super) fn within_limits(

@@ -14,18 +14,15 @@ pub(super) mod gradients;
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Sums, fold_numbers};
+use super::results::outcome_on_bob;
 use super::session::Work;
-use crate::linalg::Definite;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
-use crate::methods::vertical::penalty::{self, Penalty};
+use crate::methods::vertical::penalty::{Along, PATH, Problem};
 use crate::secure::basis::OwnOutcome;
 use crate::secure::gaussian::Table;
 use crate::session::{Abort, PeerFault};
-use crate::study::{Lambda, PenaltyTerms};
-
-/// Values on a path that is not given.
-const PATH: usize = 100;
+use crate::study::PenaltyTerms;
 
 /// The fits along lambda, as one party sees them.
 pub(super) struct Path {
@@ -55,19 +52,7 @@ pub(super) struct Fit {
 
 /// How many lambdas a fit has.
 pub fn count(terms: &PenaltyTerms) -> usize {
-    given(terms).map_or(PATH, |lambdas| lambdas.len())
-}
-
-/// The values of lambda that a study gives, largest first; none where the data decide.
-fn given(terms: &PenaltyTerms) -> Option<Vec<f64>> {
-    let mut lambdas = match &terms.lambda {
-        Lambda::One(lambda) => vec![*lambda],
-        Lambda::Many(lambdas) => lambdas.clone(),
-        Lambda::Path(_) => return None,
-    };
-    lambdas.sort_by(|a, b| b.total_cmp(a));
-    lambdas.dedup();
-    Some(lambdas)
+    terms.given().map_or(PATH, |lambdas| lambdas.len())
 }
 
 pub(super) fn terms(work: &Work) -> Result<&PenaltyTerms, Abort> {
@@ -149,14 +134,10 @@ pub(super) fn solve(
     score.rows_mut(alice, bob).copy_from(&theirs.tr_mul(&table.outcome(outcome)));
     let units: Vec<f64> = work.units.iter().chain(units).copied().collect();
     let problem = Problem { joint, score, units, spread: work.spread, alpha: terms.alpha };
-    let lambdas = given(terms).unwrap_or_else(|| {
-        let scores = problem.score.iter().zip(&problem.units).filter(|(_, unit)| **unit > 0.0);
-        let largest = scores.map(|(score, unit)| (score / unit).abs()).fold(0.0, f64::max);
-        penalty::path(largest, terms.alpha, work.rows, size, PATH)
-    });
+    let lambdas = problem.lambdas(terms.given(), work.rows);
     let score = &problem.score;
     let (mut fits, mut values, mut explained) = (Vec::new(), Vec::new(), 0.0_f64);
-    for (along, lambda) in along(&problem, &lambdas).zip(&lambdas) {
+    for (along, lambda) in problem.along(&lambdas).zip(&lambdas) {
         let Along { beta, left } = &along;
         let kkt = problem.penalty(*lambda).violation(left, beta);
         let residual = (outcome.square - score.dot(beta) - left.dot(beta)).max(0.0);
@@ -177,6 +158,9 @@ pub(super) fn solve(
         None => values.extend(shares_of_bob(table, theirs)),
     }
     let shares = shares_of_alice(work, table);
+    if work.study.guarantee.opens_to_both() {
+        explained = explained.max(outcome_on_bob(table, outcome));
+    }
     let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }
@@ -199,51 +183,15 @@ fn explained_by(beta: &DVector<f64>, factor: &DMatrix<f64>, score: &DVector<f64>
     if size > 0.0 { along * along / size } else { 0.0 }
 }
 
-/// A penalised fit in cross-products, per unit of weight.
-pub(super) struct Problem {
-    pub(super) joint: DMatrix<f64>,
-    pub(super) score: DVector<f64>,
-    /// Standard deviations of the columns.
-    pub(super) units: Vec<f64>,
-    /// The outcome's.
-    pub(super) spread: f64,
-    pub(super) alpha: f64,
-}
-
-impl Problem {
-    fn penalty(&self, lambda: f64) -> Penalty {
-        Penalty::new(lambda, self.alpha, self.spread, self.units.clone())
-    }
-}
-
-/// The solution at one lambda.
-pub(super) struct Along {
-    pub(super) beta: DVector<f64>,
-    /// The gradient of the loss there.
-    left: DVector<f64>,
-}
-
-/// The fits along lambda, each from the one before.
-pub(super) fn along<'a>(problem: &'a Problem, lambdas: &'a [f64]) -> impl Iterator<Item = Along> + 'a {
-    let mut beta = DVector::zeros(problem.score.len());
-    lambdas.iter().map(move |lambda| {
-        let (penalty, joint) = (problem.penalty(*lambda), &problem.joint);
-        let factor = Definite::from_gram_lifted(&penalty.ridged(joint, 1.0));
-        let gradient = &problem.score - joint * &beta;
-        beta += penalty.step(joint, &factor, &gradient, &beta, 1.0);
-        Along { beta: beta.clone(), left: &problem.score - joint * &beta }
-    })
-}
-
 /// R squared of each column of Bob on Alice's columns and the outcome.
-fn shares_of_bob(table: &Table, factor: &DMatrix<f64>) -> impl Iterator<Item = f64> {
+pub(super) fn shares_of_bob(table: &Table, factor: &DMatrix<f64>) -> impl Iterator<Item = f64> {
     let held = table.cross() * factor;
     let along = factor.tr_mul(table.along());
     (0..factor.ncols()).map(move |j| (held.column(j).norm_squared() + along[j] * along[j]).min(1.0))
 }
 
 /// R squared of each column of Alice on Bob's, and on the outcome where he holds it too.
-fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
+pub(super) fn shares_of_alice(work: &Work, table: &Table) -> Vec<f64> {
     let held = table.cross().tr_mul(&work.own.factor);
     let Some(outcome) = work.own.outcome.as_ref().filter(|_| work.outcome_at_both()) else {
         return held.column_iter().map(|column| column.norm_squared().min(1.0)).collect();
@@ -279,7 +227,7 @@ pub(super) fn take_path(terms: &PenaltyTerms, size: usize, partly: bool, values:
         })
         .collect();
     let agreed =
-        given(terms).is_none_or(|lambdas| lambdas.iter().zip(&fits).all(|(lambda, fit)| *lambda == fit.lambda));
+        terms.given().is_none_or(|lambdas| lambdas.iter().zip(&fits).all(|(lambda, fit)| *lambda == fit.lambda));
     let known = |fit: &Fit| fit.deviance.map_or(partly, |deviance| deviance >= 0.0);
     let possible = fits.iter().all(|fit| fit.lambda >= 0.0 && known(fit) && fit.kkt >= 0.0)
         && fits.windows(2).all(|pair| pair[0].lambda >= pair[1].lambda)
@@ -302,6 +250,7 @@ pub(super) fn shifts(work: &Work, path: &Path) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Lambda;
 
     fn terms(lambda: Lambda) -> PenaltyTerms {
         PenaltyTerms { lambda, alpha: 1.0, cv: None, folds: None }

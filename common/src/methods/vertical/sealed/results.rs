@@ -13,8 +13,10 @@ use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
+use crate::privacy::caution::{CUT, Caution};
 use crate::report::{ColumnDisclosure, Disclosure, Opened};
-use crate::secure::gaussian::Part;
+use crate::secure::basis::OwnOutcome;
+use crate::secure::gaussian::{Part, Table};
 use crate::session::Abort;
 use crate::study::{CoefficientTerms, HeldBy};
 
@@ -81,6 +83,7 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         rounds: work.rounds(),
         certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
         trace,
+        caution: cut_note(work),
         notes: notes(work),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
@@ -191,8 +194,39 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     own.iter().copied().enumerate().filter(|(at, _)| !dropped.contains(at)).collect()
 }
 
+/// What the study says of who sees the table: the same at both parties.
+fn both_note(work: &Work) -> Option<String> {
+    let note = "the table opens to both parties, as the study says: bob has checked against it what alice told him";
+    work.study.guarantee.opens_to_both().then(|| note.to_string())
+}
+
+/// What the study says of ranges: the same at both parties, whether or not something was cut.
+fn range_note(work: &Work) -> Option<String> {
+    let range = work.study.guarantee.range()?;
+    Some(format!(
+        "the study fixes the range of the linear predictor: each party cuts its own part at {range}, either way, and says in its own report \
+         alone whether it had to"
+    ))
+}
+
+/// What a party says first where it has cut its part. How many rows that was stays with it: nothing declares it.
+fn cut_note(work: &Work) -> Option<Caution> {
+    let range = work.study.guarantee.range()?;
+    let role = work.role;
+    work.glm.as_ref().filter(|glm| glm.was_cut()).map(|_| {
+        let reason = format!(
+            "{role}'s part of the linear predictor is beyond {range} in some rows and was cut there (`sealed.range` of the study): the \
+             estimates are those of the cut model, standard errors and deviance belong to it approximately; a larger range would leave \
+             these rows as they are"
+        );
+        Caution::new(CUT, reason, false)
+    })
+}
+
 fn notes(work: &Work) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
+    notes.extend(range_note(work));
+    notes.extend(both_note(work));
     let mut dropped = work.encoded.block.dropped().to_vec();
     let stay = kept(work);
     let all = &work.encoded.block.places()[usize::from(work.encoded.block.has_intercept())..];
@@ -222,6 +256,7 @@ fn notes(work: &Work) -> Vec<String> {
 /// What the other side could predict of the own columns from its own and from what opened to it.
 fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
     let columns = match work.role {
+        Role::Alice if work.study.guarantee.opens_to_both() => shares_of_alice(work),
         Role::Alice => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
         Role::Bob | Role::Worker | Role::Coordinator => column_shares(work, joined),
     };
@@ -264,6 +299,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 all.push(one("bob's part of the solution with its covariance", [stay, columns], numbers));
                 return all;
             }
+            all.extend(work.study.guarantee.opens_to_both().then(|| opening.table()));
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
                 "bob's part of the solution with its covariance, and two sums",
@@ -346,6 +382,25 @@ fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
     };
     let share = (1.0 - rest / variance).clamp(0.0, 1.0);
     Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
+}
+
+/// At Alice, where the table opens to both: R squared of each of her columns on Bob's, and on the outcome where he holds it; of an outcome that
+/// she holds alone on his columns.
+fn shares_of_alice(work: &Work) -> Vec<ColumnDisclosure> {
+    let (Some(table), Some(outcome)) = (work.table(), work.own.outcome.as_ref()) else { return Vec::new() };
+    let shares = super::penalised::shares_of_alice(work, table);
+    let terms = &work.study.method.outcome;
+    let alone = (terms.held_by == HeldBy::Alice)
+        .then(|| ColumnDisclosure { term: terms.column.clone(), share: outcome_on_bob(table, outcome) });
+    let named = kept(work).into_iter().zip(shares).filter_map(|((_, place), share)| {
+        Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
+    });
+    named.chain(alone).collect()
+}
+
+/// R squared of the outcome on Bob's columns.
+pub(super) fn outcome_on_bob(table: &Table, outcome: &OwnOutcome) -> f64 {
+    if outcome.square > 0.0 { (table.outcome(outcome).norm_squared() / outcome.square).min(1.0) } else { 0.0 }
 }
 
 /// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows.

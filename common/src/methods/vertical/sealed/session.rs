@@ -1,5 +1,6 @@
 //! One side of a sealed fit.
 
+mod both;
 mod penalty;
 
 use std::ops::Range;
@@ -9,7 +10,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds, Weights};
-use super::limits::{Sizes, countable, not_opened, opens, shape_of, within_limits};
+use super::limits::{Sizes, countable, holds_range, not_opened, opens, shape_of, within_limits};
 use super::offset::{self, Offset};
 use super::penalised::{Path, Theirs};
 use super::reduction::{read_reduction, reduction_values};
@@ -63,6 +64,8 @@ enum Place {
     Masked,
     /// Bob's shares of canary and table.
     Share,
+    /// Alice's share, where the table opens to both.
+    ShareOfAlice,
     /// Bob's factor, where there is a penalty.
     Factor,
     /// The fits along lambda.
@@ -134,8 +137,12 @@ pub(super) struct Work {
     numbers: u64,
     /// At Alice, until Bob's share has come.
     shares: Option<Shares>,
-    /// At Bob, until it is sent.
+    /// At Bob, until it is sent, and until Alice's has come where the table opens to both.
     share: Option<TableShare>,
+    /// At Alice, her share for Bob where the table opens to both.
+    own_share: Option<Share>,
+    /// At Bob, where the table opens to both.
+    seen: Option<Table>,
     table: Option<Table>,
     /// What Bob's columns that stay are, where some depend on Alice's.
     pub(super) reduction: Option<Reduction>,
@@ -283,6 +290,7 @@ impl Work {
         let sizes = Sizes::new(&study, rows, alice, bob);
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
+        holds_range(&sizes)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
         let null_deviance = if role == Role::Alice { block.null_deviance(study.method.intercept) } else { 0.0 };
@@ -334,6 +342,8 @@ impl Work {
             numbers: 0,
             shares: None,
             share: None,
+            own_share: None,
+            seen: None,
             table: None,
             reduction: None,
             solution: None,
@@ -349,7 +359,7 @@ impl Work {
             Place::Masked if self.masked.as_ref().is_some_and(MaskedTable::waits_for_dealer) => {
                 ("waiting for the dealer", 0)
             }
-            Place::Masked | Place::Share => ("exchanging masked columns", 0),
+            Place::Masked | Place::Share | Place::ShareOfAlice => ("exchanging masked columns", 0),
             Place::Evaluations => ("opening gradients", self.rounds() + 1),
             Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
             Place::Factor | Place::Path | Place::Shifts => ("solving", self.rounds()),
@@ -364,6 +374,7 @@ impl Work {
             Place::Evaluations => return self.glm.as_ref().and_then(|glm| glm.step()),
             Place::Answer => (Role::Alice, "the solution"),
             Place::Share => (Role::Bob, "shares of a table"),
+            Place::ShareOfAlice => (Role::Alice, "shares of a table"),
             Place::Solution => (Role::Alice, "the joint solution"),
             Place::Factor => (Role::Bob, "a factor"),
             Place::Path => (Role::Alice, "the fits along lambda"),
@@ -402,11 +413,9 @@ impl Work {
                 self.place = Place::Means;
                 Body::Joint(joint)
             }
-            Place::Share => {
+            Place::Share | Place::ShareOfAlice => {
                 self.count(self.shape.left * self.shape.right)?;
-                let share = self.share.take().ok_or_else(out_of_order)?;
-                self.after_share()?;
-                Body::Share(Share { canary: share.canary().clone(), table: Some(share.share().clone()) })
+                Body::Share(self.tell_share()?)
             }
             Place::Factor => Body::Joint(self.tell_factor()?),
             Place::Path => Body::Joint(self.tell_path()?),
@@ -463,14 +472,16 @@ impl Work {
             }
             (Place::Share, Body::Share(Share { canary, table: Some(table) })) => {
                 let shares = self.shares.take().ok_or_else(out_of_order)?;
-                let opened = shares.check(&canary).and_then(|share| share.open(&table)).map_err(peer_fault)?;
-                let opened = opened.mean();
+                let share = shares.check(&canary).map_err(peer_fault)?;
+                self.keep_own(&share);
+                let opened = share.open(&table).map_err(peer_fault)?.mean();
                 match self.folds {
                     Some(_) => self.tables.push(opened),
                     None => self.table = Table::new(&opened, self.across()),
                 }
-                self.after_share()?;
+                self.after_opening()?;
             }
+            (Place::ShareOfAlice, Body::Share(Share { table: Some(table), .. })) => self.take_share_of_alice(&table)?,
             (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => self.take_factor(&values)?,
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => self.take_path(&values)?,
             (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => self.take_shifts(values)?,
@@ -704,6 +715,7 @@ impl Work {
             return Err(length("what columns leave", values.len(), size * size));
         }
         let left_over = DMatrix::from_vec(size, size, values);
+        self.check_left_over(&left_over)?;
         let reduction = Reduction::new(&left_over, &self.own.factor, self.across());
         self.reduction = Some(reduction.ok_or(PeerFault::Kind {
             came: "a call to set columns aside",
@@ -741,6 +753,7 @@ impl Work {
         }
         let part = Part { gamma: DVector::from_column_slice(gamma), covariance };
         let answer = Answer { part, lean: DVector::from_column_slice(lean), residual };
+        self.check_answer(&answer)?;
         let kept = self.dropped();
         self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
         self.answer = Some((answer, unexplained));

@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::glm::{End, Ended, Glm};
+use super::glm::{End, Ended, Glm, cut};
 use super::results::weight_sum;
 use super::session::Work;
 use crate::fit::Termination;
@@ -104,9 +104,7 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     let own = point.rows(first, alice).into_owned();
     // The intercept stands beside an offset without its mean.
     let shift = constant - place.dot(&own) - work.offset.as_ref().map_or(0.0, |offset| offset.mean);
-    let mut eta = work.holds().predictor(&own);
-    eta.iter_mut().for_each(|eta| *eta += constant);
-    let loss = loss.map(|loss| loss - outcome_along(work, &eta));
+    let loss = loss.map(|loss| loss - outcome_along(work, &part(work, &own, constant)));
     // In the unit of the study's weights.
     let unit = weight_sum(work) / work.rows as f64;
     let (own_covariance, variance) = match covariance.map(|covariance| covariance / unit) {
@@ -203,8 +201,25 @@ pub(super) fn along(work: &Work) -> Vec<f64> {
         Some(reduction) => &reduction.map * &solved.part.gamma,
         None => solved.part.gamma.clone(),
     };
-    let eta = work.holds().predictor(&gamma);
-    vec![outcome_along(work, &eta)]
+    vec![outcome_along(work, &part(work, &gamma, 0.0))]
+}
+
+/// The own part of the linear predictor as it stands in the sums over the rows, with the intercept at Alice.
+fn part(work: &Work, gamma: &DVector<f64>, intercept: f64) -> Vec<f64> {
+    let mut eta = work.holds().predictor(gamma);
+    let (range, add) =
+        (work.study.guarantee.range(), |eta: &mut Vec<f64>| eta.iter_mut().for_each(|eta| *eta += intercept));
+    match work.study.method.family {
+        Family::Poisson => {
+            add(&mut eta);
+            cut(&mut eta, range);
+        }
+        Family::Gaussian | Family::Binomial => {
+            cut(&mut eta, range);
+            add(&mut eta);
+        }
+    }
+    eta
 }
 
 /// Whether weights are numbers of trials, which R's likelihood rounds.

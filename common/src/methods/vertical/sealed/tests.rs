@@ -1,8 +1,10 @@
 //! Gaussian fits by three simulated roles.
 
 mod along;
+mod both;
 mod folds;
 mod glm;
+mod range;
 
 use std::sync::{Arc, Mutex};
 

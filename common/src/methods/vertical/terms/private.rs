@@ -6,8 +6,8 @@ use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::plan::{
-    Coefficients, CrossPlan, CrossSetup, Design, LogisticPlan, LogisticSetup, MEAN_SQUARE, OutcomeAt, Outlook, Plan,
-    PlanError, Prediction, PrivatePlan, Setup, Shares,
+    Coefficients, CrossPenalty, CrossPlan, CrossSetup, Design, LogisticPlan, LogisticSetup, MEAN_SQUARE, OutcomeAt,
+    Outlook, Plan, PlanError, Prediction, PrivatePlan, Setup, Shares,
 };
 use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
@@ -58,6 +58,17 @@ impl Study<Vertical> {
         terms.design.check(&DESIGN, self.protocol().name())?;
         self.check_family(terms)?;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
+        let (penalised, no_penalty) = match (method.family, terms.mechanism) {
+            (Family::Gaussian, Mechanism::Crossprod) => (true, ""),
+            (Family::Gaussian, Mechanism::Residual) => (
+                false,
+                "by the mechanism `residual` a penalty found in the data or on their scale is a release; use `privacy.ridge`, or `mechanism \
+                 = \"crossprod\"`",
+            ),
+            (Family::Binomial | Family::Poisson, Mechanism::Residual | Mechanism::Crossprod) => {
+                (false, "a binomial model takes no penalty")
+            }
+        };
         refused_in_private(&[
             (
                 "model.intercept",
@@ -88,10 +99,11 @@ impl Study<Vertical> {
                 method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some()),
                 "errors of folds are computed on rows without noise",
             ),
+            ("penalty", method.penalty.is_some() && !penalised, no_penalty),
             (
-                "penalty",
-                method.penalty.is_some(),
-                "a penalty found in the data or on their scale is a release; use `privacy.ridge`",
+                "privacy.ridge",
+                method.penalty.is_some() && terms.ridge != 0.0,
+                "`[penalty]` is given, which states every penalty; leave one of them out",
             ),
             (
                 "fit.acceleration",
@@ -230,6 +242,12 @@ impl Study<Vertical> {
     /// No private mode, and a delta above one over the number of rows.
     pub fn run_budget(&self, rows: u64) -> Result<Budget, PrivacyError> {
         Ok(self.private().ok_or(PrivacyError::Absent)?.of_rows(rows)?)
+    }
+
+    /// The penalty of a run whose tables open: all lambdas are computed from them, and none costs anything.
+    pub fn cross_penalty(&self) -> Option<CrossPenalty> {
+        let terms = self.method.penalty.as_ref()?;
+        Some(CrossPenalty { lambdas: terms.given(), alpha: terms.alpha })
     }
 
     /// Every release of both parties, from the study and the number of rows alone.

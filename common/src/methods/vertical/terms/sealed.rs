@@ -1,14 +1,99 @@
 //! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::glm::Family;
+use crate::id::Mode;
 use crate::privacy::release::Declaration;
+use crate::secure::kernel::CLASSES;
 use crate::terms::{HeldBy, Missing, Promise, Study, StudyError, value};
+
+/// The smallest range that a study may fix: a part of the linear predictor that is cut below it says little.
+const SMALLEST_RANGE: f64 = 1.0;
+
+/// What a sealed run lets open, and to whom.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedTerms {
+    /// Of binomial and Poisson fits: each party cuts its own centred part of the linear predictor at this number, either way (that of
+    /// Alice in a Poisson fit with the intercept), and tells nobody how large it is; 1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24 or 32. If absent, the parties tell each other the class
+    /// that holds their part, and nothing is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<f64>,
+    /// To whom the table of a gaussian fit opens.
+    #[serde(default, skip_serializing_if = "OpensTo::is_alice")]
+    pub opens: OpensTo,
+}
+
+/// To whom the table of a sealed fit opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpensTo {
+    /// To Alice, who makes the solution of it and tells Bob his part.
+    #[default]
+    Alice,
+    /// To both: Bob checks against it what Alice tells him.
+    Both,
+}
+
+impl OpensTo {
+    fn is_alice(&self) -> bool {
+        *self == OpensTo::Alice
+    }
+}
+
+impl SealedTerms {
+    /// The section of a study, which has a place in sealed mode only.
+    pub(super) fn of_mode(stated: Option<&SealedTerms>, mode: Mode) -> Result<SealedTerms, StudyError> {
+        let Some(stated) = stated else { return Ok(SealedTerms::default()) };
+        if mode == Mode::Sealed {
+            return Ok(stated.clone());
+        }
+        let key = match (stated.range, stated.opens) {
+            (Some(_), _) => "sealed.range",
+            (None, OpensTo::Both) => "sealed.opens",
+            (None, OpensTo::Alice) => "sealed",
+        };
+        Err(value(key, format!("is given, but `mode` is \"{}\": set mode = \"sealed\"", mode.name())))
+    }
+
+    fn check(&self, method: &Vertical) -> Result<(), StudyError> {
+        let family = method.family;
+        let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
+        let only_alice = match (self.opens, family) {
+            (OpensTo::Alice, _) => None,
+            (OpensTo::Both, Family::Binomial | Family::Poisson) => Some(format!(
+                "is both: a sealed {family} fit is led by alice, to whom alone its table and gradients open in this version"
+            )),
+            (OpensTo::Both, Family::Gaussian) => folds.then(|| {
+                "is both: the tables of folds open to alice alone in this version; leave `penalty.cv` out".to_owned()
+            }),
+        };
+        if let Some(problem) = only_alice {
+            return Err(value("sealed.opens", problem));
+        }
+        let Some(range) = self.range else { return Ok(()) };
+        let ranges: Vec<f64> = CLASSES.into_iter().filter(|class| *class >= SMALLEST_RANGE).collect();
+        if !ranges.contains(&range) {
+            let all: Vec<String> = ranges.iter().map(f64::to_string).collect();
+            return Err(value("sealed.range", format!("must be one of {}, got {range}", all.join(", "))));
+        }
+        match family {
+            Family::Gaussian => Err(value(
+                "sealed.range",
+                "has no place in a sealed gaussian study: the fit follows from one table, and no linear predictor has a range",
+            )),
+            Family::Binomial | Family::Poisson => Ok(()),
+        }
+    }
+}
 
 impl Study<Vertical> {
     /// Refuses what a sealed run between two parties cannot keep.
-    pub(crate) fn check_sealed(&self) -> Result<(), StudyError> {
+    pub(crate) fn check_sealed(&self, terms: &SealedTerms) -> Result<(), StudyError> {
         let method = &self.method;
+        terms.check(method)?;
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         let default = FitTerms::default();
         let gaussian = method.family == Family::Gaussian;

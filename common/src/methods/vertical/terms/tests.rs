@@ -211,6 +211,20 @@ fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
         let complaint = complaint(&with(more));
         assert!(complaint.contains(reason), "{more}: {complaint}");
     }
+    // By the other mechanism a penalty is computed from what has opened.
+    let crossprod = |more: &str| with(more).replace("epsilon = 1.0", "epsilon = 1.0\nmechanism = \"crossprod\"");
+    for penalty in ["lambda = 0.1", "lambda = [1.0, 0.1]\nalpha = 0.5", "lambda = \"path\"\nalpha = 0"] {
+        assert!(Study::parse(&crossprod(&format!("[penalty]\n{penalty}"))).is_ok());
+    }
+    for (more, reason) in [
+        ("[penalty]\nlambda = 0.1\ncv = 5", "`penalty.cv` cannot be used in private mode"),
+        ("[weights]\ncolumn = \"w\"\n[penalty]\nlambda = 0.1", "sensitivity"),
+        ("[offset]\ncolumn = \"o\"\n[penalty]\nlambda = 0.1", "no public bounds"),
+    ] {
+        assert!(complaint(&crossprod(more)).contains(reason), "{more}: {}", complaint(&crossprod(more)));
+    }
+    let twice = crossprod("[penalty]\nlambda = 0.1").replace("epsilon = 1.0", "epsilon = 1.0\nridge = 0.5");
+    assert!(complaint(&twice).contains("`privacy.ridge` cannot be used"), "{}", complaint(&twice));
     let hidden = PRIVATE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"alice\"");
     assert!(complaint(&hidden).contains("not protected"));
     let formula = PRIVATE.replace("columns = [\"region\"]", "formula = \"~ region\"");
@@ -340,7 +354,7 @@ fn the_mechanism_crossprod_takes_a_binomial_outcome_and_refuses_what_is_not_prov
     for (given, reason) in [
         (more("[weights]\ncolumn = \"w\""), "sensitivity of that person's row"),
         (more("[offset]\ncolumn = \"o\""), "no public bounds"),
-        (more("[penalty]\nlambda = 0.1"), "privacy.ridge"),
+        (more("[penalty]\nlambda = 0.1"), "takes no penalty"),
         (more("[penalty]\nlambda = 0.1\ncv = 5"), "errors of folds"),
         (complaint(&text.replace("[0, 1]", "[0, 2]")), "`columns.y.range` must be [0, 1]"),
         (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nridge = 0.5")), "takes no penalty"),

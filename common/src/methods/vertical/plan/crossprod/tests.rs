@@ -7,7 +7,7 @@ use crate::id::Role;
 use crate::methods::vertical::plan::PrivatePlan;
 use crate::privacy::bounds::ColumnBounds;
 use crate::privacy::sampler::NoisePool;
-use crate::research::crossprod::opened;
+use crate::research::crossprod::{opened, opened_tables};
 use crate::research::private::{COEFFICIENTS, TwoParties};
 use crate::study::{Study, Vertical};
 
@@ -250,6 +250,144 @@ fn without_noise_the_fit_is_least_squares_of_the_clipped_rows() {
         let rest = (&y - &x * &solved).norm_squared() / 3_000.0;
         let expected = (x.tr_mul(&x)).try_inverse().unwrap() * rest;
         assert!((&fit.covariance - &expected).norm() < 1e-3 * expected.norm(), "{outcome:?}");
+    }
+}
+
+/// A penalised path of `tests/vectors/penalised`.
+#[derive(serde::Deserialize)]
+struct Reference {
+    alice: Vec<String>,
+    bob: Vec<String>,
+    alpha: f64,
+    lambda_source: String,
+    terms: Vec<String>,
+    path: Vec<ReferencePoint>,
+}
+
+#[derive(serde::Deserialize)]
+struct ReferencePoint {
+    lambda: f64,
+    df: u64,
+    intercept: f64,
+    coefficients: Vec<f64>,
+}
+
+const DIABETES: &str = include_str!("../../../../../../examples/data/diabetes.csv");
+
+/// The tables of these data without any noise, in unit rows, with the bounds of both blocks and of the outcome.
+fn exact(reference: &Reference, outcome: OutcomeAt) -> (CrossPlan, CrossTables, [RowBounds; 2], OutcomeBounds) {
+    let mut lines = DIABETES.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').map(|name| name.trim_matches('"')).collect();
+    let rows: Vec<Vec<f64>> =
+        lines.map(|line| line.split(',').map(|cell| cell.parse().unwrap_or(f64::NAN)).collect()).collect();
+    let column = |name: &str| -> Vec<f64> {
+        let at = names.iter().position(|known| *known == name).unwrap();
+        rows.iter().map(|row| row[at]).collect()
+    };
+    // Public ranges that hold every value.
+    let bounds = [(&reference.alice, Some(0.3)), (&reference.bob, None)].map(|(terms, share)| {
+        let columns = terms.iter().map(|name| {
+            let most = column(name).into_iter().fold(0.0_f64, |most, value| most.max(value.abs())).ceil() + 1.0;
+            (name.clone(), ColumnBounds::Range { low: -most, high: most })
+        });
+        RowBounds::new(columns.collect(), None, share).unwrap()
+    });
+    let range = OutcomeBounds::new(0.0, 400.0).unwrap();
+    let y = DVector::from_iterator(rows.len(), column("progression").into_iter().map(|y| (y - 200.0) / 200.0));
+    // An entry of a unit row is linear in the column: the coefficient of that entry says how.
+    let blocks = bounds.each_ref().map(|bounds| {
+        let unit = OutcomeBounds::unit();
+        let scale = bounds.original_scale(&unit);
+        let first = bounds.width() - bounds.names().len();
+        let mut block = DMatrix::zeros(rows.len(), bounds.width());
+        for entry in 0..bounds.width() {
+            let image = scale.coefficients(&DVector::from_fn(bounds.width(), |at, _| f64::from(u8::from(at == entry))));
+            let constant = image[0];
+            let named = entry.checked_sub(first).map(|at| (column(&bounds.names()[at]), image[1 + at]));
+            for row in 0..rows.len() {
+                let along = named.as_ref().map_or(0.0, |(values, slope)| values[row] * slope);
+                block[(row, entry)] = constant + along;
+            }
+        }
+        block
+    });
+    let setup = CrossSetup {
+        rows: rows.len(),
+        alice_width: bounds[0].width(),
+        bob_width: bounds[1].width(),
+        outcome,
+        ridge: 0.0,
+        budget: 1e14,
+    };
+    let [a, b] = &blocks;
+    let score = a.tr_mul(&y).iter().chain(b.tr_mul(&y).iter()).copied().collect::<Vec<_>>();
+    let tables = CrossTables {
+        tables: [a.tr_mul(a), b.tr_mul(b)],
+        cross: a.tr_mul(b),
+        score: DVector::from_vec(score),
+        square: y.norm_squared(),
+    };
+    (CrossPlan::new(setup).unwrap(), tables, bounds, range)
+}
+
+#[test]
+fn without_noise_penalised_fits_are_those_of_glmnet() {
+    let vectors = [
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_lasso.json"),
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_ridge.json"),
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_elastic_net.json"),
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_lasso_path.json"),
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_ridge_path.json"),
+        include_str!("../../../../../../tests/vectors/penalised/gaussian_elastic_net_path.json"),
+    ];
+    for text in vectors {
+        let reference: Reference = serde_json::from_str(text).unwrap();
+        let (plan, tables, bounds, range) = exact(&reference, OutcomeAt::Both);
+        let given = reference.path.iter().map(|point| point.lambda).collect();
+        let lambdas = (reference.lambda_source == "given").then_some(given);
+        let penalty = CrossPenalty { lambdas, alpha: reference.alpha };
+        let fits = plan.penalised(&tables, &penalty, range.half_range()).unwrap();
+        assert_eq!(fits.len(), reference.path.len());
+        let mut worst = 0.0_f64;
+        for (fit, point) in fits.iter().zip(&reference.path) {
+            assert!((fit.lambda / point.lambda - 1.0).abs() < 1e-9, "{} {}", fit.lambda, point.lambda);
+            assert!(fit.violation < 1e-8, "{}", fit.violation);
+            let (values, _) = fit.fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+            let kept = values.iter().skip(1).filter(|value| **value != 0.0).count() as u64;
+            assert_eq!(kept, point.df, "lambda {}", point.lambda);
+            let theirs = std::iter::once(&point.intercept).chain(&point.coefficients);
+            let ours = std::iter::once(values[0] + range.centre()).chain(values.iter().skip(1).copied());
+            for (ours, theirs) in ours.zip(theirs) {
+                worst = worst.max((ours - theirs).abs() / theirs.abs().max(1e-3));
+            }
+        }
+        println!("alpha {} {}: {worst:.1e}, {} terms", reference.alpha, reference.lambda_source, reference.terms.len());
+        assert!(worst < 1e-6, "{worst}");
+    }
+}
+
+#[test]
+fn a_penalised_fit_of_noised_tables_stays_finite_where_noise_is_larger_than_the_table() {
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        let study = study(0.01, outcome);
+        let data = TwoParties::draw(200, 0.3, 5).unwrap();
+        let bounds = [Role::Alice, Role::Bob].map(|role| study.row_bounds(role).unwrap());
+        let rows = data.rows_under(&bounds);
+        let plan = study.private_plan(200).unwrap();
+        let plan = plan.crossprod().unwrap();
+        let tables = opened_tables(plan, [&rows[0], &rows[1]], &data.outcome, &mut NoisePool::seeded(1)).unwrap();
+        for alpha in [0.0, 0.5, 1.0] {
+            for lambdas in [None, Some(vec![0.1, 0.0])] {
+                let fits = plan.penalised(&tables, &CrossPenalty { lambdas, alpha }, 2.0).unwrap();
+                let sound = |fit: &CrossPenalised| fit.fit.coefficients.iter().all(|entry| entry.is_finite());
+                assert!(fits.iter().all(sound), "{outcome:?} {alpha}");
+                // Without a penalty it is the solution of the lifted table.
+                if let [_, last] = &fits[..] {
+                    let free = plan.fit(&tables).unwrap().coefficients;
+                    assert!((&last.fit.coefficients - &free).norm() < 1e-8 * free.norm(), "{outcome:?} {alpha}");
+                }
+            }
+        }
     }
 }
 

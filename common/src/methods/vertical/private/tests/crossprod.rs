@@ -4,10 +4,13 @@ use super::*;
 use crate::conversation::Content;
 use crate::methods::vertical::message::{Dealt, Masked, Share};
 use crate::methods::vertical::plan::Side;
+use crate::methods::vertical::prepare::Prepared;
+use crate::methods::vertical::session::VerticalSession;
 use crate::session::Order;
 use crate::sim::dealer::{dealer, seeded};
 
 const CROSSPROD: &str = "epsilon = 1.0\nmechanism = \"crossprod\"\n";
+const PATH: &str = "[penalty]\nlambda = [1e6, 1.0, 0.0]\nalpha = 0.9\n";
 pub(super) const RUN: RunId = RunId([1; 16]);
 
 fn at_alice(more: &str) -> Arc<Study<Vertical>> {
@@ -43,6 +46,88 @@ fn with_hardly_any_noise_the_fit_is_the_pooled_one_and_both_print_the_same_digit
             let tolerance = if row.term == INTERCEPT { 0.2 } else { 0.01 * expected.abs().max(1.0) };
             assert!((estimate - expected).abs() < tolerance, "{}: {estimate} {expected}", row.term);
             assert!(row.std_error.is_some() && row.conf_low < row.estimate);
+        }
+    }
+}
+
+/// What is on the line: who says it, of what kind, how long it is, and statistics as they are. Masks and shares are random.
+fn said(sent: &[(usize, Message)]) -> Vec<(usize, &'static str, usize, Vec<u8>)> {
+    let mut masked = false;
+    let mut of = |(side, message): &(usize, Message)| {
+        let (length, value) = match &message.body {
+            Body::Masked(Masked { entries, .. }) => {
+                masked = true;
+                (entries.to_bytes().len(), Vec::new())
+            }
+            Body::Share(Share { canary, .. }) => (canary.to_bytes().len(), Vec::new()),
+            Body::Noised(noised) if masked => (noised.value.encode().len(), Vec::new()),
+            Body::Noised(noised) => (0, noised.value.encode()),
+            _ => (0, Vec::new()),
+        };
+        (*side, message.body.kind(), length, value)
+    };
+    sent.iter().map(&mut of).collect()
+}
+
+#[test]
+fn a_path_costs_what_one_fit_costs_and_nothing_more_is_said_for_it() {
+    for [free, path] in [
+        [study(CROSSPROD), study(&format!("{CROSSPROD}{PATH}"))],
+        [at_alice(CROSSPROD), at_alice(&format!("{CROSSPROD}{PATH}"))],
+    ] {
+        let [of_one, of_many] = [&free, &path].map(|study| parties(study, 1.5));
+        let ((one, one_said), (many, many_said)) = (dealt(&of_one, Faults::NONE), dealt(&of_many, Faults::NONE));
+        assert_eq!(said(&one_said), said(&many_said));
+        for at in [0, 1] {
+            assert_eq!(of_one[at].sum(), of_many[at].sum());
+            assert_eq!(one[at].statement.charge, many[at].statement.charge);
+            assert_eq!(charged(&one[at].statement).releases, charged(&many[at].statement).releases);
+            assert!(one[at].path.is_none() && one[at].shown_lambda.is_none());
+            let points = many[at].path.as_ref().unwrap();
+            assert_eq!((points.len(), many[at].shown_lambda), (3, Some(0.0)));
+            assert!(
+                points.iter().all(|point| point.deviance.is_nan() && point.kkt < 1e-8 && point.coefficients.len() == 5)
+            );
+            assert_eq!((points[0].df, points[0].lambda), (0, 1e6));
+            // At lambda 0 it is the fit without a penalty, of the same tables with the same noise.
+            for (free, last) in one[at].coefficients.iter().zip(&many[at].coefficients) {
+                let (free, ours) = (free.estimate.unwrap(), last.estimate.unwrap());
+                assert!((free - ours).abs() <= 1e-7 * free.abs().max(1.0), "{free} {ours}");
+                assert!(last.std_error.is_none() && last.p_value.is_none());
+            }
+            assert!(many[at].notes.iter().any(|note| note.contains("cost nothing of the budget")));
+            assert!(many[at].notes.iter().any(|note| note.contains("no standard errors")));
+        }
+        assert_eq!(many[0].coefficients, many[1].coefficients);
+    }
+}
+
+#[test]
+fn with_hardly_any_noise_a_path_is_that_of_plain_mode() {
+    let more = "epsilon = 1e9\nlarge_epsilon = \"a test of scales\"\nmechanism = \"crossprod\"\n[penalty]\nlambda = \"path\"\nalpha = 0.5\n";
+    let study = study(more);
+    let ([alice, _], _) = dealt(&parties(&study, 1e9), Faults::NONE);
+    let plain = text("").replace("mode = \"private\"\n", "").replace("[privacy]\ndelta = 1e-5\n", "");
+    let plain = Arc::new(vertical(&format!("{plain}[penalty]\nlambda = \"path\"\nalpha = 0.5\n")));
+    let start = |role| {
+        let prepared = Prepared::new(Arc::clone(&plain), role, Policy::default(), frame(role, &[])).unwrap();
+        VerticalSession::new(prepared, Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] })
+    };
+    let ended = pair::run(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {});
+    let [pooled, of_bob] = ended.results.map(|result| result.unwrap().unwrap());
+    let [ours, theirs] = [&alice.path, &pooled.path].map(|path| path.as_ref().unwrap());
+    assert_eq!((ours.len(), theirs.len()), (100, 100));
+    let size = pooled.coefficients.iter().filter(|row| row.term != INTERCEPT);
+    let size = size.filter_map(|row| row.estimate).fold(0.0_f64, |most, estimate| most.max(estimate.abs()));
+    for ((ours, theirs), of_bob) in ours.iter().zip(theirs).zip(of_bob.path.as_ref().unwrap()) {
+        // Rows are truncated to 15 bits.
+        assert!((ours.lambda / theirs.lambda - 1.0).abs() < 1e-3, "{} {}", ours.lambda, theirs.lambda);
+        let theirs = theirs.coefficients.iter().chain(&of_bob.coefficients);
+        for row in ours.coefficients.iter().filter(|row| row.term != INTERCEPT) {
+            let expected = theirs.clone().find(|known| known.term == row.term).unwrap();
+            assert_eq!(row.party, expected.party);
+            let (ours, expected) = (row.estimate.unwrap(), expected.estimate.unwrap());
+            assert!((ours - expected).abs() < 2e-3 * size, "{}: {ours} {expected}", row.term);
         }
     }
 }

@@ -32,6 +32,19 @@ pub(super) struct Point {
     size: u32,
     /// Alice's range and Bob's.
     ranges: [f64; 2],
+    /// What the ranges are where the study fixes them.
+    stated: Option<f64>,
+    /// Whether the own part was beyond the range that the study fixes.
+    cut: bool,
+}
+
+/// Cuts a party's part of the linear predictor at the range that the study fixes, and says whether anything was beyond it. The intercept of a
+/// poisson fit is in Alice's part by then.
+pub(in super::super) fn cut(eta: &mut [f64], range: Option<f64>) -> bool {
+    let Some(range) = range else { return false };
+    let beyond = eta.iter().any(|eta| eta.abs() > range);
+    eta.iter_mut().for_each(|eta| *eta = eta.clamp(-range, range));
+    beyond
 }
 
 fn place(role: Role) -> usize {
@@ -44,27 +57,31 @@ impl Point {
         let family = sizes.family;
         let largest =
             |eta: &[f64], of: fn(f64) -> f64| eta.iter().fold(f64::NEG_INFINITY, |most, eta| most.max(of(*eta)));
-        let range = match family {
-            Family::Gaussian | Family::Binomial => {
-                let largest = largest(&eta, f64::abs);
-                kernel::class(largest).unwrap_or(CLASSES.len()) as f64
-            }
-            Family::Poisson => {
-                if role == Role::Alice {
-                    eta.iter_mut().for_each(|eta| *eta += intercept);
-                }
-                largest(&eta, |eta| eta).ceil().clamp(-MOST, MOST)
-            }
-        };
+        if family == Family::Poisson && role == Role::Alice {
+            eta.iter_mut().for_each(|eta| *eta += intercept);
+        }
+        let cut = cut(&mut eta, sizes.range);
+        let class = |largest: f64| kernel::class(largest).unwrap_or(CLASSES.len()) as f64;
+        // Where the study fixes it, nothing of the rows is in the range.
+        let stated = sizes.range.map(|range| if family == Family::Poisson { range } else { class(range) });
+        let range = stated.unwrap_or_else(|| match family {
+            Family::Gaussian | Family::Binomial => class(largest(&eta, f64::abs)),
+            Family::Poisson => largest(&eta, |eta| eta).ceil().clamp(-MOST, MOST),
+        });
         let mut ranges = [0.0; 2];
         ranges[place(role)] = range;
         let (weighted, penalised) = (sizes.weighted, sizes.lambdas.is_some());
-        Point { family, weighted, penalised, role, eta, intercept, size, ranges }
+        Point { family, weighted, penalised, role, eta, intercept, size, ranges, stated, cut }
     }
 
-    /// The own range: a class, or the smallest whole number above the own part.
+    /// The own range: a class, or the smallest whole number above the own part; that of the study where it fixes one.
     pub(super) fn range(&self) -> f64 {
         self.ranges[place(self.role)]
+    }
+
+    /// Whether the own part was beyond the range that the study fixes.
+    pub(super) fn was_cut(&self) -> bool {
+        self.cut
     }
 
     /// What Alice tells Bob of the intercept: she keeps that of a poisson fit, where it belongs to no kernel.
@@ -78,6 +95,9 @@ impl Point {
     /// Takes the range of a party; false where there is no such range.
     pub(super) fn take_range(&mut self, of: Role, range: f64) -> bool {
         self.ranges[place(of)] = range;
+        if let Some(stated) = self.stated {
+            return range == stated;
+        }
         let least = if self.family == Family::Poisson { -MOST } else { 0.0 };
         let most = if self.family == Family::Poisson { MOST } else { CLASSES.len() as f64 };
         range.fract() == 0.0 && range >= least && range <= most

@@ -5,9 +5,10 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::{Fit, Path, Theirs, explained_by, given, shares_of_alice, shares_of_bob, terms};
+use super::{Fit, Path, Theirs, explained_by, shares_of_alice, shares_of_bob, terms};
 use crate::methods::vertical::masked::out_of_order;
 use crate::methods::vertical::message::{Joint, JointKind};
+use crate::methods::vertical::penalty::PATH;
 use crate::methods::vertical::sealed::glm::{Fitted, Glm, Lead, Penalised};
 use crate::methods::vertical::sealed::offset;
 use crate::methods::vertical::sealed::session::Work;
@@ -30,8 +31,8 @@ pub(in super::super) fn lead(work: &Work, table: &Table, theirs: &Theirs) -> Res
         factor,
         units: units.copied().collect(),
         alpha: terms.alpha,
-        lambdas: given(terms),
-        path: super::PATH,
+        lambdas: terms.given(),
+        path: PATH,
         rows: work.rows,
     };
     let beside = offset::beside(work, score.len());

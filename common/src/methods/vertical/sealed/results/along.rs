@@ -4,7 +4,7 @@ use super::super::glm::End;
 use super::super::limits::Sizes;
 use super::super::penalised::count;
 use super::super::solution;
-use super::{data_notes, disclosed, kept, model, opening, unsolved, weight_sum};
+use super::{both_note, cut_note, data_notes, disclosed, kept, model, opening, range_note, unsolved, weight_sum};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
@@ -85,6 +85,8 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let mut notes = work.encoded.notes.clone();
+    notes.extend(range_note(work));
+    notes.extend(both_note(work));
     notes.extend(data_notes(work.role, &work.encoded, work.encoded.block.dropped()));
     notes.push("penalised estimates have no standard errors".to_string());
     let end = work.glm.as_ref().and_then(|glm| glm.end()).unwrap_or(End::Converged);
@@ -100,6 +102,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
         rounds: work.rounds(),
         trace: lead.map(|lead| lead.trace.clone()).unwrap_or_default(),
         certificate: shown_fit.map_or(f64::NAN, |fit| fit.kkt),
+        caution: cut_note(work),
         notes,
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, path),
@@ -151,7 +154,10 @@ fn unfinished(work: &Work, path: &Path, end: End) -> Vec<String> {
 /// What opened to the other side, in order.
 fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     let (opening, lambdas) = (opening(work), path.fits.len() as u64);
-    let Some(glm) = &work.glm else { return opening.along(lambdas) };
+    let Some(glm) = &work.glm else {
+        let table = work.role == Role::Alice && work.study.guarantee.opens_to_both();
+        return table.then(|| opening.table()).into_iter().chain(opening.along(lambdas)).collect();
+    };
     let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
     let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
     let between = match work.role {

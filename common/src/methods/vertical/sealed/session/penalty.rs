@@ -65,7 +65,9 @@ impl Work {
     pub(super) fn take_path(&mut self, values: &[f64]) -> Result<(), Refusal> {
         let terms = penalised::terms(self)?;
         let partly = self.glm.as_ref().is_some_and(|glm| glm.end() != Some(End::Converged));
-        self.path = Some(penalised::take_path(terms, self.shape.right, partly, values)?);
+        let path = penalised::take_path(terms, self.shape.right, partly, values)?;
+        self.check_shares(&path.shares)?;
+        self.path = Some(path);
         self.place = Place::Shifts;
         Ok(())
     }

@@ -294,9 +294,9 @@ fn nothing_but_masks_shares_and_the_declared_numbers_passes_in_an_evaluation() {
 }
 
 /// A session whose messages are changed on their way.
-struct Spoiled<F> {
-    inner: SealedSession,
-    spoil: F,
+pub(super) struct Spoiled<F> {
+    pub(super) inner: SealedSession,
+    pub(super) spoil: F,
 }
 
 impl<F: FnMut(&mut Message)> Spoiled<F> {

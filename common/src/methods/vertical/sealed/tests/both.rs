@@ -1,0 +1,167 @@
+//! Gaussian fits whose table opens to both parties.
+
+use std::sync::{Arc, Mutex};
+
+use super::super::*;
+use super::glm::{Spoiled, joints};
+use super::{ROWS, RUN, Recorder, abort, fits, opening, prepared, sealed, sealed_with, study, values};
+use crate::exit::Exit;
+use crate::id::Role;
+use crate::methods::vertical::message::{Body, JointKind, Message, Share};
+use crate::methods::vertical::outcome::VerticalFit;
+use crate::methods::vertical::prepare::Policy;
+use crate::privacy::ledger::Before;
+use crate::privacy::openings::OneRun;
+use crate::secure::open::Limits;
+use crate::sim::dealer::dealer;
+use crate::sim::pair::{self, Ended, Faults};
+use crate::study::{HeldBy, Study, Vertical};
+
+const BOTH: &str = "[sealed]\nopens = \"both\"\n";
+const PATH: &str = "[penalty]\nlambda = [1.0, 0.1, 0.01]\nalpha = 0.5\n";
+
+fn both(more: &str) -> Arc<Study<Vertical>> {
+    study("sealed", &format!("{BOTH}{more}"))
+}
+
+#[test]
+fn a_table_that_opens_to_both_changes_no_digit_of_the_fit() {
+    for (more, dependent) in [("", false), ("", true), (PATH, false), ("[fit]\ncoefficients = \"own\"\n", false)] {
+        let values = values(ROWS, dependent);
+        let alone = sealed(&study("sealed", more), &values, Faults::NONE);
+        for (ours, theirs) in sealed(&both(more), &values, Faults::NONE).iter().zip(&alone) {
+            assert_eq!((&ours.coefficients, &ours.statistics), (&theirs.coefficients, &theirs.statistics), "{more}");
+            assert_eq!((&ours.path, ours.termination), (&theirs.path, theirs.termination));
+            assert!(ours.notes.iter().any(|note| note.contains("opens to both")), "{:?}", ours.notes);
+        }
+    }
+}
+
+#[test]
+fn each_share_opens_to_the_other_and_is_counted_and_listed_where_it_leaves() {
+    for (more, dependent) in [("", false), ("", true), (PATH, false)] {
+        let (study, values) = (both(more), values(ROWS, dependent));
+        let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+        let start = |role: Role| {
+            let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+            let table = prepared(&study, role, &values, &Policy::default()).unwrap();
+            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 9 }))
+        };
+        let mut shares = Vec::new();
+        let observe = |side: usize, message: &Message| {
+            if let Body::Share(Share { table: Some(table), .. }) = &message.body {
+                shares.push((side, table.count()));
+            }
+        };
+        let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
+        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
+        // Bob's first, so that Alice has opened the table by the time she sends hers.
+        assert_eq!(shares, [(1, 9), (0, 9)]);
+        for (fit, opened) in fits(ended).iter().zip(&opened) {
+            let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
+            assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{more}");
+            let table = fit.disclosure.opened.iter().find(|opened| opened.what == "cross-products of both blocks");
+            assert_eq!(table.map(|table| (table.numbers, table.to == fit.model.role)), Some((9, false)));
+        }
+    }
+}
+
+#[test]
+fn alices_own_limit_counts_the_table_that_opens_to_bob() {
+    let values = values(ROWS, false);
+    // Bob's part of the solution is 3 + 9 + 3 + 2 numbers, the table 9.
+    let share = |numbers: f64| Policy {
+        limits: Limits { opened_share: (numbers + 0.5) / (2.0 * ROWS as f64), ..Limits::default() },
+        ..Policy::default()
+    };
+    let refused = |study: &Arc<Study<Vertical>>, numbers: f64| {
+        let table = prepared(study, Role::Alice, &values, &share(numbers)).unwrap();
+        allowed(&table, 3, Before::default()).is_err()
+    };
+    assert_eq!([16.0, 17.0].map(|numbers| refused(&study("sealed", ""), numbers)), [true, false]);
+    assert_eq!([25.0, 26.0].map(|numbers| refused(&both(""), numbers)), [true, false]);
+}
+
+#[test]
+fn what_bob_could_predict_of_alices_columns_is_in_her_account() {
+    let values = values(ROWS, false);
+    for (held_by, known) in [(HeldBy::Both, 4), (HeldBy::Alice, 3)] {
+        let mut study = (*both("")).clone();
+        study.method.outcome.held_by = held_by;
+        let [at_alice, _] = sealed(&Arc::new(study), &values, Faults::NONE);
+        // Least squares on b1, b2 and b3, and on y where Bob holds it, with an intercept.
+        let design = nalgebra::DMatrix::from_fn(ROWS, 1 + known, |row, j| match j {
+            0 => 1.0,
+            j => values[row][[2, 3, 4, 5][j - 1]],
+        });
+        let explained = |at: usize| {
+            let column = nalgebra::DVector::from_fn(ROWS, |row, _| values[row][at]);
+            let solved = (design.tr_mul(&design)).cholesky().unwrap().solve(&design.tr_mul(&column));
+            1.0 - (&column - &design * solved).norm_squared() / column.add_scalar(-column.mean()).norm_squared()
+        };
+        let terms: &[(&str, usize)] = match held_by {
+            HeldBy::Both => &[("a1", 0), ("a2", 1)],
+            HeldBy::Alice => &[("a1", 0), ("a2", 1), ("y", 5)],
+        };
+        assert_eq!(at_alice.disclosure.columns.len(), terms.len());
+        for ((term, at), metered) in terms.iter().zip(&at_alice.disclosure.columns) {
+            assert_eq!(*term, metered.term);
+            assert!((metered.share - explained(*at)).abs() < 1e-6, "{term} {} {}", metered.share, explained(*at));
+        }
+    }
+}
+
+/// A run in which Alice says something else than what follows.
+fn lie(more: &str, dependent: bool, spoil: impl FnMut(&mut Message)) -> Ended<VerticalFit> {
+    let (study, values) = (both(more), values(ROWS, dependent));
+    let start = |role| {
+        SealedSession::new(
+            prepared(&study, role, &values, &Policy::default()).unwrap(),
+            opening(role),
+            Box::new(OneRun),
+        )
+    };
+    let mut alice = Spoiled { inner: start(Role::Alice), spoil };
+    pair::run_dealt(&mut alice, &mut start(Role::Bob), Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}))
+}
+
+#[test]
+fn what_does_not_follow_from_the_table_ends_the_run_at_bob() {
+    let caught = |ended: Ended<VerticalFit>| {
+        let abort = abort(ended);
+        assert_eq!(abort.exit(), Exit::Peer, "{abort}");
+        assert!(abort.to_string().contains("follows from the table"), "{abort}");
+    };
+    // A coefficient, a variance, what is left of a column, and a share of one.
+    caught(lie("", false, joints(JointKind::Answer, |values| values[0] *= 1.001)));
+    caught(lie("", false, joints(JointKind::Answer, |values| values[3] += 0.001)));
+    caught(lie("", true, joints(JointKind::LeftOver, |values| values[4] += 0.001)));
+    caught(lie(
+        PATH,
+        false,
+        joints(JointKind::Path, |values| {
+            let last = values.len() - 1;
+            values[last] *= 0.999;
+        }),
+    ));
+    // A share of the table by which other numbers open.
+    caught(lie("", false, |message: &mut Message| {
+        if let Body::Share(Share { table: Some(table), .. }) = &mut message.body {
+            let mut other =
+                crate::secure::ring::Elements::from_integers(crate::secure::ring::Width::Two, &[1 << 90; 9]);
+            other.add(table).unwrap();
+            *table = other;
+        }
+    }));
+}
+
+#[test]
+fn a_lossy_line_gives_the_bits_of_a_clean_one_where_the_table_opens_to_both() {
+    let (study, values) = (both(""), values(ROWS, true));
+    let text = |faults| format!("{:?}", fits(sealed_with(&study, &values, faults, |_, _| {}, |_, _| {})));
+    let clean = text(Faults::NONE);
+    for seed in 0..4 {
+        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
+        assert_eq!(text(faults), clean, "seed {seed}");
+    }
+}
