@@ -137,7 +137,8 @@ fn a_match_through_the_coordinator_finds_the_common_rows_and_a_fit_stands_on_it(
 fn it_is_refused_unless_the_study_and_both_parties_allow_it() {
     let world = world(0);
     for policy in ["", "[policy]\nallow_coordinator_match = false\n"] {
-        world.write("bob.toml", &format!("{COLUMNS}{policy}"));
+        // Where it is not refused, nobody is there to wait for.
+        world.write("bob.toml", &format!("wait = 1\n{COLUMNS}{policy}"));
         for command in [&["match"][..], &["match", "--dry-run"], &["check"]] {
             let output = alone(&world, "bob", command);
             let said = String::from_utf8(output.stderr).unwrap();
