@@ -134,29 +134,33 @@ impl Expression {
         (!value.is_nan()).then_some(value)
     }
 
+    /// What stands in `c(1, 2)`, or a single one.
+    fn parts(&self) -> Vec<&Expression> {
+        if let Expression::Call(name, arguments) = self
+            && name == "c"
+        {
+            return arguments.iter().map(|(_, argument)| argument).collect();
+        }
+        vec![self]
+    }
+
     /// The numbers of `c(1, 2)`, or a single one.
     pub(super) fn constants(&self) -> Option<Vec<f64>> {
-        match self {
-            Expression::Call(name, arguments) if name == "c" => {
-                arguments.iter().map(|(_, argument)| argument.constant()).collect()
-            }
-            one => one.constant().map(|value| vec![value]),
-        }
+        self.parts().into_iter().map(Expression::constant).collect()
     }
 
     /// The texts of `c("a", "b")`, numbers and truth values as R writes them.
     pub(super) fn texts(&self) -> Option<Vec<String>> {
-        let text = |of: &Expression| match of {
-            Expression::Text(text) => Some(text.clone()),
-            Expression::Truth(truth) => Some(if *truth { "TRUE" } else { "FALSE" }.to_owned()),
-            other => other.constant().map(number),
-        };
-        match self {
-            Expression::Call(name, arguments) if name == "c" => {
-                arguments.iter().map(|(_, argument)| text(argument)).collect()
+        let text = |of: &Expression| {
+            if let Expression::Text(text) = of {
+                return Some(text.clone());
             }
-            one => text(one).map(|text| vec![text]),
-        }
+            if let Expression::Truth(truth) = of {
+                return Some(if *truth { "TRUE" } else { "FALSE" }.to_owned());
+            }
+            of.constant().map(number)
+        };
+        self.parts().into_iter().map(text).collect()
     }
 
     /// Refuses what has no value as a number of each row: texts, and functions that are none of one number.
@@ -256,9 +260,10 @@ pub(super) fn number(value: f64) -> String {
 
 /// Reads the call that begins at the next token.
 pub(in super::super) fn call(parser: &mut Parser<'_>) -> Result<Expression, Refused> {
-    match power(parser, 0)? {
-        call @ Expression::Call(..) => Ok(call),
-        other => parser.refused(format!("expected a function, found `{other}`")),
+    let call = power(parser, 0)?;
+    match matches!(call, Expression::Call(..)) {
+        true => Ok(call),
+        false => parser.refused(format!("expected a function, found `{call}`")),
     }
 }
 
