@@ -472,10 +472,10 @@ impl<'a> Parser<'a> {
         let mut sets = self.interaction(depth)?;
         while self.take_symbol('*') {
             let right = self.interaction(depth)?;
-            let crossed = crossed(&sets, &right);
+            let crossed = self.crossed(start, &sets, &right)?;
             sets.extend(right);
             sets.extend(crossed);
-            self.few(start, &sets)?;
+            self.few(start, sets.len())?;
         }
         Ok(sets)
     }
@@ -485,8 +485,9 @@ impl<'a> Parser<'a> {
         let start = self.next;
         let mut sets = self.primary(depth)?;
         while self.take_symbol(':') {
-            sets = crossed(&sets, &self.primary(depth)?);
-            self.few(start, &sets)?;
+            let right = self.primary(depth)?;
+            sets = self.crossed(start, &sets, &right)?;
+            self.few(start, sets.len())?;
         }
         Ok(sets)
     }
@@ -498,7 +499,7 @@ impl<'a> Parser<'a> {
             let mut sets = self.product(depth + 1)?;
             while self.take_symbol('+') {
                 sets.extend(self.product(depth + 1)?);
-                self.few(start, &sets)?;
+                self.few(start, sets.len())?;
             }
             if !self.take_symbol(')') {
                 let found = self.peek();
@@ -534,7 +535,7 @@ impl<'a> Parser<'a> {
         };
         let mut all = sets.clone();
         for _ in 1..power {
-            let further = crossed(&all, &sets);
+            let further = self.crossed(start, &all, &sets)?;
             all.extend(further);
             let mut seen = std::collections::HashSet::new();
             all.retain(|factors| {
@@ -542,16 +543,32 @@ impl<'a> Parser<'a> {
                 names.sort_unstable();
                 seen.insert(names.into_iter().cloned().collect::<Vec<_>>())
             });
-            self.few(start, &all)?;
+            self.few(start, all.len())?;
         }
         Ok(all)
     }
 
-    fn few(&self, start: usize, sets: &[Vec<Factor>]) -> Result<(), FormulaError> {
-        match sets.len() > MAX_TERMS {
+    fn few(&self, start: usize, count: usize) -> Result<(), FormulaError> {
+        match count > MAX_TERMS {
             true => self.refuse(start, format!("the product makes more than {MAX_TERMS} terms")),
             false => Ok(()),
         }
+    }
+
+    /// Each of some terms with each of others, unless these are too many.
+    fn crossed(
+        &self,
+        start: usize,
+        left: &[Vec<Factor>],
+        right: &[Vec<Factor>],
+    ) -> Result<Vec<Vec<Factor>>, FormulaError> {
+        // Of a power most are equal.
+        self.few(start, left.len().saturating_mul(right.len()) / 16)?;
+        let joined = |left: &Vec<Factor>, right: &Vec<Factor>| {
+            let further = right.iter().filter(|factor| !left.contains(factor));
+            left.iter().chain(further).cloned().collect()
+        };
+        Ok(left.iter().flat_map(|left| right.iter().map(move |right| joined(left, right))).collect())
     }
 
     fn name(&mut self, what: &str) -> Result<String, FormulaError> {
@@ -576,15 +593,6 @@ impl<'a> Parser<'a> {
             }
         }
     }
-}
-
-/// Each of some terms with each of others.
-fn crossed(left: &[Vec<Factor>], right: &[Vec<Factor>]) -> Vec<Vec<Factor>> {
-    let joined = |left: &Vec<Factor>, right: &Vec<Factor>| {
-        let further = right.iter().filter(|factor| !left.contains(factor));
-        left.iter().chain(further).cloned().collect()
-    };
-    left.iter().flat_map(|left| right.iter().map(move |right| joined(left, right))).collect()
 }
 
 #[cfg(test)]
@@ -711,6 +719,11 @@ mod tests {
         let names: Vec<String> = (0..40).map(|index| format!("x{index}")).collect();
         let error = Formula::parse(&format!("y ~ {}", names.join("*"))).unwrap_err();
         assert!(error.problem.contains("more than 4096 terms"));
+        // Two long sums, whose product would be millions of terms.
+        let sum = (0..2000).map(|index| format!("x{index}")).collect::<Vec<_>>().join("+");
+        for text in [format!("y ~ ({sum})*({sum})"), format!("y ~ ({sum}):({sum})"), format!("y ~ ({sum})^2")] {
+            assert!(Formula::parse(&text).unwrap_err().problem.contains("more than 4096 terms"));
+        }
     }
 
     proptest! {

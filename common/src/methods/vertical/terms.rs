@@ -47,7 +47,7 @@ pub struct PartyTerms {
     /// The party's columns; or use `formula`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
-    /// The party's side of a formula, as in R: `~ age + bmi:sex`.
+    /// The party's side of a formula, as in R: `~ log(age) + bmi:sex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
     /// Public norm at which the party's centred and scaled rows are cut, in private mode; if absent, the root of the number of
