@@ -409,11 +409,11 @@ fn what_has_no_place_is_refused_with_a_sentence() {
         (&["--family", "poisson"][..], "private mode is for gaussian and binomial only"),
         (&["--family", "binomial"], "`columns.progression.range` must be [0, 1]"),
         (&["--family", "binomial", "--lambda", "0.1", "--cv", "5"], "errors of folds"),
-        (&["--family", "binomial", "--lambda", "0.1"], "use `privacy.ridge`"),
+        (&["--family", "binomial", "--lambda", "0.1"], "a binomial model takes no penalty"),
         (&["--family", "binomial", "--weights", "bmi"], "one person's weight"),
         (&["--family", "binomial", "--offset", "bmi"], "its values have no public bounds"),
         (&["--tol", "1e-6"], "a stopping rule looks at values without noise"),
-        (&["--lambda", "0.1"], "use `privacy.ridge`"),
+        (&["--lambda", "0.1", "--cv", "5"], "errors of folds"),
         (&["--missing", "complete-cases"], "sends which rows are incomplete"),
     ] {
         let own =
