@@ -149,9 +149,11 @@ fn formula_syntax_in_a_list_is_answered_with_what_to_write_and_an_odd_header_goe
     let data = folder.write("a.csv", table(100, HEADER));
     let common = ["--id", "patient_id", "--bob", "b"];
     for (alice, part) in [
-        ("log(a)", "`log(a)` is formula syntax: the function `log` is not understood"),
+        ("log(a)", "`log(a)` is formula syntax: the function `log` has its place in `formula` in the study"),
+        ("sin(a)", "`sin(a)` is formula syntax: the function `sin` is not understood"),
+        ("~ log(c)", "there is no column `c`"),
         ("poly(a,2)", "`poly(a,2)` is formula syntax"),
-        ("factor(region)", "`[columns.region] levels` of the study"),
+        ("factor(region)", "the function `factor` has its place in `formula` in the study"),
         ("a:region", "interactions are terms of `formula` in the study"),
         ("a,-1", "`model.intercept = false` in the study"),
     ] {
@@ -160,6 +162,12 @@ fn formula_syntax_in_a_list_is_answered_with_what_to_write_and_an_odd_header_goe
         assert!(said.contains("there is no column `") && said.contains(part), "{alice}: {said}");
         assert!(!folder.0.path().join("out/alice").exists());
     }
+    let (code, said) = folder.vertical(&data, &[&common[..], &["--alice", "~ exp(a) + poly(nr, 2) * region"]].concat());
+    assert_eq!(code, 0, "{said}");
+    let terms: Vec<String> = folder.estimates("out/report.json").into_iter().map(|(term, _)| term).collect();
+    let expected = "(Intercept) exp(a) poly(nr, 2)1 poly(nr, 2)2 regionnorth regionsouth poly(nr, 2)1:regionnorth \
+                    poly(nr, 2)2:regionnorth poly(nr, 2)1:regionsouth poly(nr, 2)2:regionsouth b";
+    assert_eq!(terms.join(" "), expected);
     let odd = folder.write("odd.csv", table(100, "patient_id,log(a),\"poly(b,2)\",a:b,day,nr,cost"));
     let (code, said) =
         folder.vertical(&odd, &["--id", "patient_id", "--alice", "log(a),a:b", "--bob", "\"poly(b,2)\""]);
@@ -172,7 +180,7 @@ fn formula_syntax_in_a_list_is_answered_with_what_to_write_and_an_odd_header_goe
 fn a_formula_in_the_study_names_what_it_does_not_know() {
     let world = World::new();
     for (formula, part) in [
-        ("~ log(a)", "the function `log` is not understood, make a column of its values beforehand"),
+        ("~ sin(a)", "the function `sin` is not understood, make a column of its values beforehand"),
         ("~ a - 1", "`parties.alice.formula` leaves the intercept out, which is said by `model.intercept = false`"),
         ("~ a + offset(w)", "has an offset, which is said by `[offset]`"),
     ] {

@@ -48,7 +48,10 @@ pub(super) fn of_function(function: &str, argument: &str) -> String {
     let column = shown(if column.is_empty() { "x" } else { column });
     let name = shown(function);
     if super::functions::is_known(function) {
-        return format!("the function `{name}` has its place in `formula` in the study, in place of a list of columns");
+        return format!(
+            "the function `{name}` has its place in `formula` in the study, or in --alice and --bob of a rehearsal behind `~`, in place of a \
+             list of columns"
+        );
     }
     match function {
         "as.factor" | "C" | "ordered" => format!(
