@@ -5,6 +5,7 @@ mod both;
 mod folds;
 mod glm;
 mod range;
+mod transcript;
 
 use std::sync::{Arc, Mutex};
 
