@@ -328,6 +328,8 @@ mutate "corrections of rows that are the product of the masks" $secure/product/r
     's/sums\.subtract\(&self\.share\.block\(block, rows\)\)/sums.subtract(\&Elements::zeros(shape.width, rows))/' $received::factors
 mutate "an order with more terms than were declared" common/src/methods/vertical/sealed/glm.rs \
     's/Some\(RowShape \{ width: Width::Two, bits, rows: self\.sizes\.rows, terms, corrected \}\)/Some(RowShape { width: Width::Two, bits, rows: self.sizes.rows, terms: terms + usize::from(self.corrected == 2), corrected })/' sealed::tests::transcript::the_dealer
+mutate "a gradient foretold without its public integers" common/src/methods/vertical/sealed/limits.rs \
+    's/factors\.bytes\(\)\.saturating_add/(factors.bytes() - 16 * terms as u64).saturating_add/' sealed::tests::bytes
 mutate "columns leave before the limits are looked at" common/src/methods/vertical/sealed/session.rs \
     's/        within_limits\(role, &limits, &sizes, &encoded, peer_columns, Before::default\(\)\)\?;\n//' sealed::tests::what_may_not_open
 mutate "numbers that opened in earlier runs" common/src/privacy/ledger/state.rs \

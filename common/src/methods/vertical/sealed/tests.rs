@@ -2,6 +2,7 @@
 
 mod along;
 mod both;
+mod bytes;
 mod folds;
 mod glm;
 mod range;
