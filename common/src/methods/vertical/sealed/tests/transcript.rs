@@ -191,8 +191,8 @@ fn said(order: &Order) -> (&'static str, Width, u32, usize, [usize; 2]) {
     }
 }
 
-/// What the dealer may hear of a fit: rows and columns, and for each point the terms of the kernel that follows from the ranges and the digits
-/// that the parties say to each other.
+/// What the dealer may hear of a fit: rows and columns, and for each point the terms of the kernel that follows from the ranges and the
+/// digits that the parties say to each other.
 fn declared(
     rows: usize,
     [alice, bob]: [usize; 2],
