@@ -315,6 +315,21 @@ mutate "the block between without the own part" $secure/product/weighted.rs \
     's/sums\.cross\.add\(&peers, &own, count\);//' secure::tests::vector::weighted
 mutate "a weighted square that is not symmetric" $secure/product/weighted.rs \
     's/\[&half, &transposed, dealt\]/[\&half, \&half, dealt]/' secure::tests::vector::weighted
+received=secure::tests::received
+mutate "columns and factors without their mask" $secure/product/mod.rs \
+    's/entries\.subtract\(&mask\.block\(block, entries\.count\(\)\)\)/entries.subtract(\&Elements::zeros(entries.width(), entries.count()))/' sealed::tests::transcript::all_that $received::columns
+mutate "a share of residuals without its mask" $secure/product/vector.rs \
+    's/entries\.subtract\(&self\.mask\.block\(block, rows\)\)/entries.subtract(\&Elements::zeros(self.shape.width, rows))/' $received::shares
+mutate "a share of weights without its mask" $secure/product/weighted.rs \
+    's/entries\.subtract\(&self\.vector\.block\(block, rows\)\)/entries.subtract(\&Elements::zeros(self.shape.width, rows))/' $received::weights
+mutate "columns with weights without their second mask" $secure/product/weighted.rs \
+    's/weighted\.subtract\(&mask\.block\(block, count \* mine\)\)\.map_err\(&bad\)\?;/let _ = mask;/' $received::weights
+mutate "corrections of rows that are the product of the masks" $secure/product/rows.rs \
+    's/sums\.subtract\(&self\.share\.block\(block, rows\)\)/sums.subtract(\&Elements::zeros(shape.width, rows))/' $received::factors
+mutate "an order with more terms than were declared" common/src/methods/vertical/sealed/glm.rs \
+    's/Some\(RowShape \{ width: Width::Two, bits, rows: self\.sizes\.rows, terms, corrected \}\)/Some(RowShape { width: Width::Two, bits, rows: self.sizes.rows, terms: terms + usize::from(self.corrected == 2), corrected })/' sealed::tests::transcript::the_dealer
+mutate "a gradient foretold without its public integers" common/src/methods/vertical/sealed/limits.rs \
+    's/factors\.bytes\(\)\.saturating_add/(factors.bytes() - 16 * terms as u64).saturating_add/' sealed::tests::bytes
 mutate "columns leave before the limits are looked at" common/src/methods/vertical/sealed/session.rs \
     's/        within_limits\(role, &limits, &sizes, &encoded, peer_columns, Before::default\(\)\)\?;\n//' sealed::tests::what_may_not_open
 mutate "numbers that opened in earlier runs" common/src/privacy/ledger/state.rs \

@@ -60,4 +60,4 @@ pub mod product;
 pub mod ring;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

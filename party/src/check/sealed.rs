@@ -124,12 +124,6 @@ impl Forecast<'_> {
         ))
     }
 
-    /// Bytes of a gradient that leave here, with products of a row: factors behind their mask, and a share of the residuals.
-    fn gradient_bytes(&self, terms: u64) -> u64 {
-        let products = if self.study.method.family == Family::Poisson { 1 } else { terms };
-        ELEMENT * self.rows * (products + 1)
-    }
-
     /// What opens in a fit that is led by gradients: once a gradient, and at the end.
     fn opened_by_gradients(&self, opening: &Opening) -> Vec<Opened> {
         let (bob, sizes) = (self.bob, &self.sizes);
@@ -342,8 +336,8 @@ impl Forecast<'_> {
                 "with these numbers at most {} gradients may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to \
                  {MANY_TERMS} products of a row (poisson: one)",
                 self.gradients(),
-                size(self.gradient_bytes(FEW_TERMS)),
-                size(self.gradient_bytes(MANY_TERMS)),
+                size(self.sizes.gradient_bytes(FEW_TERMS)),
+                size(self.sizes.gradient_bytes(MANY_TERMS)),
             ));
             lines.extend(self.path());
         }

@@ -101,6 +101,41 @@ fn an_order_survives_the_wire_and_a_malformed_one_is_refused() {
     assert!(with(words).contains("elements of 3 words"));
 }
 
+/// All that stands in a shape. Every field is named: what is added has to be counted here too.
+fn sizes(form: wire::dealer_order::Order) -> Vec<u64> {
+    use wire::dealer_order::Order as Form;
+    match form {
+        Form::Table(shape) | Form::Vector(shape) | Form::Weighted(shape) => {
+            let wire::TableShape { words, bits, rows, left, right } = shape;
+            vec![words.into(), bits.into(), rows, left, right]
+        }
+        Form::Rows(wire::RowsShape { words, bits, rows, terms, left }) => {
+            vec![words.into(), bits.into(), rows, terms, left.into()]
+        }
+    }
+}
+
+#[test]
+fn the_bytes_of_an_order_are_those_of_study_run_phase_and_sizes() {
+    let (width, bits, rows) = (Width::Two, 30, 300);
+    let orders = [
+        (table(3, 5), [2, 44, 100, 3, 5]),
+        (Order::Vector(VectorShape { width, bits, rows, left: 2, right: 5 }), [2, 30, 300, 2, 5]),
+        (Order::Weighted(WeightedShape { width, bits, rows, left: 2, right: 5 }), [2, 30, 300, 2, 5]),
+        (Order::Rows(RowShape { width, bits, rows, terms: 9, corrected: Side::Left }), [2, 30, 300, 9, 1]),
+    ];
+    for (order, expected) in orders {
+        let form = DealerOrder::from(&Ordered { study: STUDY, run: RUN, order });
+        let length = form.encoded_len();
+        let DealerOrder { study, run, order } = form;
+        assert_eq!((&study[..], &run[..]), (&STUDY.0[..], &RUN.0[..]));
+        assert_eq!(sizes(order.unwrap()), expected);
+        // A byte before each number, one more for numbers above 127; two before study, run and shape.
+        let numbers: usize = expected.iter().map(|number| if *number > 127 { 3 } else { 2 }).sum();
+        assert_eq!(length, 2 + 32 + 2 + 16 + 2 + numbers);
+    }
+}
+
 #[test]
 fn what_the_dealer_says_survives_the_wire_in_chunks() {
     // One word of an element of a word and a half chunk: 16 bytes each.

@@ -7,8 +7,10 @@ mod gaussian;
 mod glm;
 mod limits;
 mod masks;
+mod received;
 mod ring;
 mod table;
+pub(crate) mod uniform;
 mod vector;
 
 use std::str::FromStr;

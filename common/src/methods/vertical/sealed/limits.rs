@@ -12,7 +12,7 @@ use crate::secure::budget;
 use crate::secure::kernel::CLASSES;
 use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
 use crate::secure::optimiser::MOST_EVALUATIONS;
-use crate::secure::product::Shape;
+use crate::secure::product::{RowShape, Shape, Side, VectorShape};
 use crate::secure::ring::Width;
 use crate::session::Abort;
 use crate::study::{Study, Vertical};
@@ -78,6 +78,16 @@ impl Sizes {
     pub fn table(&self) -> u64 {
         let one = (self.alice as u64).saturating_add(1).saturating_mul(self.bob as u64);
         one.saturating_mul(self.folds.max(1) as u64)
+    }
+
+    /// Bytes of elements that each party sends for a gradient whose kernel has this many products of a row (poisson: one): factors behind
+    /// their mask with a row of public integers, and a share of the residuals.
+    pub fn gradient_bytes(&self, products: u64) -> u64 {
+        let terms = if self.family == Family::Poisson { 1 } else { products as usize };
+        let (width, bits, rows) = (Width::Two, 0, self.rows);
+        let factors = RowShape { width, bits, rows, terms, corrected: Side::Right };
+        let residuals = VectorShape { width, bits, rows, left: self.alice, right: self.bob };
+        factors.bytes().saturating_add(residuals.bytes())
     }
 
     /// Numbers of a gradient.

@@ -2,9 +2,11 @@
 
 mod along;
 mod both;
+mod bytes;
 mod folds;
 mod glm;
 mod range;
+mod transcript;
 
 use std::sync::{Arc, Mutex};
 
