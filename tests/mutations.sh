@@ -431,7 +431,13 @@ mutate "a gradient beside a canary that nobody has checked" $sealed/glm.rs \
 mutate "gradients without an account" $sealed/session.rs \
     's/                self\.count\(opens\)\?;\n/                let _ = opens;\n/' sealed::tests::glm::every_number
 mutate "gradients beyond what may open" $sealed/glm.rs \
-    's/if u64::from\(self\.evaluations\) >= self\.allowed/if false \&\& u64::from(self.evaluations) >= self.allowed/g' sealed::tests::glm::a_fit_ends
+    's/if u64::from\(self\.points\) >/if false \&\& u64::from(self.points) >/g' sealed::tests::glm::a_fit_ends
+mutate "a point of too large means that ends the fit" $sealed/glm/lead.rs \
+    's/_ if self\.family != Family::Poisson => false/_ if true => false/' sealed::tests::glm::a_poisson_fit_makes
+mutate "an end at a point without a gradient" $sealed/glm.rs \
+    's/end == End::Converged && !self\.unsummed &&/end == End::Converged \&\& self.evaluations == 0 \&\&/' sealed::tests::glm::a_fit_does_not_end
+mutate "a refused step that leaves the slope at its whole length" $secure/optimiser.rs \
+    's/line\.step \*= 0\.5;//' secure::tests::glm::a_step_to
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
 both=sealed::tests::both

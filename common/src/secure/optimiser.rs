@@ -13,6 +13,9 @@ use crate::glm::Family;
 /// Evaluations after which a fit gives up.
 pub const MOST_EVALUATIONS: u32 = 60;
 
+/// Points of a fit at which no gradient opens: those of one whose solution is out of range come ever nearer to where the range ends.
+pub const MOST_REFUSALS: u32 = 24;
+
 /// The scaled gradient at which a fit ends.
 pub const TOLERANCE: f64 = 1e-8;
 
@@ -85,9 +88,13 @@ pub struct Descent {
     /// The last accepted point with its gradient.
     at: Option<(DVector<f64>, DVector<f64>)>,
     line: Option<Line>,
+    /// The model of the intercept alone, or with zeros everywhere without one.
+    null: DVector<f64>,
     asked: DVector<f64>,
     digits: u32,
+    /// Points that were asked for and answered, and those of them without a gradient.
     evaluations: u32,
+    refusals: u32,
 }
 
 /// A search along a direction, from a point at which the slope descends.
@@ -106,10 +113,11 @@ impl Descent {
         let digits = TOLERANCES.start() + 1;
         let next = Next::Evaluate { point: start.clone(), digits };
         let (pairs, at, line) = (Vec::new(), None, None);
-        Some((Descent { model, pairs, at, line, asked: start, digits, evaluations: 0 }, next))
+        let null = model.null(score.len());
+        Some((Descent { model, pairs, at, line, null, asked: start, digits, evaluations: 0, refusals: 0 }, next))
     }
 
-    /// Evaluations so far.
+    /// Evaluations so far, with the points at which no gradient opened.
     pub fn evaluations(&self) -> u32 {
         self.evaluations
     }
@@ -117,6 +125,21 @@ impl Descent {
     /// The largest entry of a gradient in units of the outcome's spread.
     pub fn scaled(&self, gradient: &DVector<f64>) -> f64 {
         gradient.amax() / self.model.spread
+    }
+
+    /// No gradient opens at the point that was asked for: halves the step to it from the last accepted point, or from the null model where it
+    /// is the first. None after too many such points.
+    pub fn refused(&mut self) -> Option<Next> {
+        (self.evaluations, self.refusals) = (self.evaluations + 1, self.refusals + 1);
+        if self.refusals > MOST_REFUSALS || self.evaluations >= MOST_EVALUATIONS {
+            return None;
+        }
+        if let Some(line) = &mut self.line {
+            line.step *= 0.5;
+        }
+        let from = self.at.as_ref().map_or(&self.null, |(from, _)| from);
+        self.asked = (from + &self.asked) * 0.5;
+        Some(Next::Evaluate { point: self.asked.clone(), digits: self.digits })
     }
 
     /// Takes the opened gradient at the point that was asked for. One of another length, or with an entry that is not finite, ends the fit.
@@ -265,6 +288,16 @@ impl Model {
         };
         let slope = |j: usize| factor * linear[j - first];
         Some(DVector::from_fn(score.len(), |j, _| if j < first { intercept } else { slope(j) }))
+    }
+
+    /// The model without columns.
+    fn null(&self, size: usize) -> DVector<f64> {
+        let mut null = DVector::zeros(size);
+        if self.beside.intercept {
+            let linear = self.family.linear(self.beside.mean);
+            null[0] = self.beside.offset.as_ref().map_or(linear, |offset| offset.null);
+        }
+        null
     }
 
     /// `m` and `k` with `k E w = 1` and `E mu = mean` for `eta ~ N(m, k^2 length)`, damped, and `k` times the root at most `steepest`.

@@ -399,6 +399,29 @@ fn a_step_that_climbs_as_steeply_as_it_descended_is_halved_and_one_that_gains_is
 }
 
 #[test]
+fn a_step_to_a_point_without_a_gradient_is_halved_and_a_first_point_moves_halfway_to_the_null_model() {
+    let gradient = DVector::from_vec(vec![0.02, -0.01, 0.03]);
+    let (mut descent, from, step) = first_step(&gradient);
+    for share in [0.5, 0.25] {
+        let Some(Next::Evaluate { point, .. }) = descent.refused() else { panic!("no shorter step") };
+        assert!((point - &from - share * &step).amax() < 1e-12);
+    }
+    // The slope is judged over what is left of the step.
+    let Next::Evaluate { point, .. } = descent.next(-&gradient) else { panic!("no step") };
+    assert!((point - &from - 0.125 * &step).amax() < 1e-12);
+    let x = random(500, 2, 3).insert_column(0, 1.0);
+    let y = DVector::from_fn(500, |row, _| f64::from(row as u32 % 3));
+    let score = x.tr_mul(&y) / 500.0;
+    let (mut descent, next) = Descent::new(Family::Poisson, x.tr_mul(&x) / 500.0, &score, beside(&score)).unwrap();
+    let Next::Evaluate { point: start, .. } = next else { panic!("{next:?}") };
+    let null = DVector::from_vec(vec![score[0].ln(), 0.0, 0.0]);
+    let Some(Next::Evaluate { point, .. }) = descent.refused() else { panic!("no other start") };
+    assert!((point - 0.5 * (start + null)).amax() < 1e-12);
+    let more = (2..100).take_while(|_| descent.refused().is_some()).count();
+    assert_eq!(more, 23);
+}
+
+#[test]
 fn a_gradient_of_another_length_or_without_a_number_ends_the_fit_where_it_was() {
     let gradient = DVector::from_vec(vec![0.02, -0.01, 0.03]);
     for spoiled in [DVector::zeros(2), DVector::from_vec(vec![0.0, f64::NAN, 0.0])] {

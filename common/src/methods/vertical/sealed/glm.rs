@@ -7,8 +7,8 @@
 //! penalty the points are those of one lambda after another, and the losses of each follow before the points of the next.
 //!
 //! The ranges of both sides are classes of the largest predictor in a binomial fit, of which the smaller takes the polynomials, and whole
-//! numbers above it in a poisson fit. Where the study fixes the range, each party cuts its part there, and that range stands in every
-//! message in place of its own.
+//! numbers above it in a poisson fit. Where those of a poisson fit come to too much, nothing opens at the point, and Alice names one half as
+//! far. Where the study fixes the range, each party cuts its part there, and that range stands in every message in place of its own.
 
 mod along;
 mod lead;
@@ -367,7 +367,8 @@ impl Glm {
             self.plan_sum()?;
             return Ok(Body::Joint(Joint { what: JointKind::End, values: vec![SUM] }));
         }
-        if u64::from(self.evaluations) >= self.allowed {
+        // A point without a gradient counts like one with it.
+        if u64::from(self.points) >= self.allowed {
             lead.stop(End::LimitOfAlice);
         }
         let Some((point, digits)) = lead.next() else {
@@ -427,7 +428,7 @@ impl Glm {
         let point = self.point.as_ref().ok_or_else(out_of_order)?;
         let range = point.range();
         self.opens = 1;
-        let values = if u64::from(self.evaluations) >= self.allowed {
+        let values = if u64::from(self.points) > self.allowed {
             self.place = Place::Point;
             vec![NO_MORE]
         } else {
@@ -437,7 +438,8 @@ impl Glm {
         Ok(Body::Joint(Joint { what: JointKind::Range, values }))
     }
 
-    /// Both ranges are known: plans the products of an evaluation, unless no kernel holds the point.
+    /// Both ranges are known: plans the products of an evaluation, unless no kernel holds the point. Then nothing opens there, and Alice names
+    /// another point or the end.
     fn settle(&mut self, of: Role, range: f64) -> Result<(), Refusal> {
         let point = self.point.as_mut().ok_or_else(out_of_order)?;
         if self.role != of && !point.take_range(of, range) {
@@ -447,7 +449,8 @@ impl Glm {
         point.settle();
         let Some(shape) = self.rows(Kernel::Mean)? else {
             if let Some(lead) = &mut self.lead {
-                lead.stop(End::OutOfRange);
+                // A range that the study fixes is that of every point.
+                if self.sizes.range.is_none() { lead.refused() } else { lead.stop(End::OutOfRange) }
             }
             self.place = Place::Point;
             return Ok(());
@@ -629,8 +632,8 @@ impl Glm {
         }
         let wrong = PeerFault::Value { what: "an end", expected: "one of the ends", round: self.evaluations };
         let end = End::ALL.into_iter().find(|end| f64::from(end.code()) == code).ok_or(wrong)?;
-        // The null model may be the fit at every lambda.
-        if end == End::Converged && self.evaluations == 0 && self.sizes.lambdas.is_none() {
+        // A fit ends where a gradient has opened; with a penalty the null model may be the fit at every lambda.
+        if end == End::Converged && !self.unsummed && self.sizes.lambdas.is_none() {
             let (came, expected) = ("an end", "a point");
             return Err(PeerFault::Kind { came, expected }.into());
         }

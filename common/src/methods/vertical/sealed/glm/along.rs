@@ -11,7 +11,7 @@ use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::methods::vertical::penalty::{self, Penalty};
 use crate::secure::kernel::TOLERANCES;
-use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, Model, TOLERANCE};
+use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE};
 
 /// Pairs that correct the curvature.
 const PAIRS: usize = 48;
@@ -85,8 +85,9 @@ pub(super) struct Along {
     line: Option<Line>,
     asked: DVector<f64>,
     digits: u32,
-    /// At the present lambda.
+    /// Points at the present lambda, and those of them without a gradient.
     evaluations: u32,
+    refusals: u32,
     wanted: Wanted,
     fits: Vec<Fitted>,
 }
@@ -121,6 +122,7 @@ impl Along {
             // The path begins at the largest entry of this gradient.
             digits: *TOLERANCES.end(),
             evaluations: 0,
+            refusals: 0,
             wanted: Wanted::Gradient,
             fits: Vec::new(),
         };
@@ -161,6 +163,15 @@ impl Along {
         let gradient = self.penalised.factor.tr_mul(gradient);
         let lambda = self.lambdas.get(self.fits.len()).copied().unwrap_or_default();
         self.penalty(lambda).violation(&-gradient, &self.asked) / self.model.spread()
+    }
+
+    /// No gradient opens at the point that was asked for: halves the step to it. False where it is no step, or one of too many.
+    pub(super) fn refused(&mut self) -> bool {
+        (self.evaluations, self.refusals) = (self.evaluations + 1, self.refusals + 1);
+        let (Some(line), Some(from)) = (&mut self.line, &self.at) else { return false };
+        line.step *= 0.5;
+        self.asked = &from.beta + &line.direction * line.step;
+        self.refusals <= MOST_REFUSALS && self.evaluations < MOST_EVALUATIONS
     }
 
     /// Takes the gradient at the point that was asked for, in coordinates of the bases.
@@ -254,7 +265,7 @@ impl Along {
             // The last step is as good as the curvature and has no gradient.
             let change = (&at.gradient + &self.score).dot(&direction) + 0.5 * direction.dot(&(curvature * &direction));
             self.fits.push(Fitted { lambda, beta: &at.beta + &direction, kkt, loss: Some(loss + change) });
-            self.evaluations = 0;
+            (self.evaluations, self.refusals) = (0, 0);
         }
         Wanted::Nothing
     }

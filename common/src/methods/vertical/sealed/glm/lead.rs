@@ -192,6 +192,19 @@ impl Lead {
         }
     }
 
+    /// No gradient opens at the point that was named. The step there from the last one is made shorter in a poisson fit; in a binomial fit
+    /// such a point ends it, as where outcomes are separated points go on without end.
+    pub(super) fn refused(&mut self) {
+        let shorter = match &mut self.course {
+            _ if self.family != Family::Poisson => false,
+            Course::Free(descent, next) => descent.refused().map(|shorter| *next = shorter).is_some(),
+            Course::Penalised(along) => along.refused(),
+        };
+        if !shorter {
+            self.stop(End::OutOfRange);
+        }
+    }
+
     /// The next point, with the digits of its kernel.
     pub(super) fn next(&mut self) -> Option<(DVector<f64>, u32)> {
         let (point, digits) = self.wanted()?;

@@ -162,6 +162,62 @@ fn columns_that_depend_across_the_parties_are_named_in_every_family() {
     }
 }
 
+/// Few rows of skewed columns on which counts hardly depend: the means of the linear start are beyond what fixed point holds.
+fn skewed() -> Vec<[f64; 6]> {
+    let mut values = rows("poisson", ROWS, false);
+    for (row, values) in values.iter_mut().enumerate() {
+        if row % 500 == 7 {
+            (values[3], values[5]) = (50.0, 50.0 + (row % 11) as f64);
+        }
+    }
+    values
+}
+
+#[test]
+fn a_poisson_fit_makes_a_step_shorter_whose_means_are_too_large_and_nothing_opens_there() {
+    let values = skewed();
+    let (mut ranges, mut shares, mut points) = (Vec::new(), 0, 0);
+    let observe = |_: usize, message: &Message| match &message.body {
+        Body::Joint(Joint { what: JointKind::Point, values }) => {
+            points += 1;
+            ranges.push(values[1]);
+        }
+        Body::Joint(Joint { what: JointKind::Range, values }) => *ranges.last_mut().unwrap() += values[0],
+        Body::Product(product) if product.what == ProductKind::Shares => shares += 1,
+        _ => {}
+    };
+    let fits = fits(sealed_with(&study("sealed", POISSON), &values, Faults::NONE, observe, |_, _| {}));
+    for (sealed, plain) in fits.iter().zip(&plain(&values, POISSON)) {
+        assert_near(sealed, plain);
+        assert_eq!(sealed.termination, Termination::Converged, "{:?}", sealed.notes);
+        // One message of shares a gradient, and one at the end.
+        assert_eq!((sealed.rounds + 1, points), (shares, ranges.len()), "{ranges:?}");
+        assert!(points > sealed.rounds as usize && sealed.rounds <= 45, "{} {ranges:?}", sealed.rounds);
+        // Every point counts, with a gradient or without.
+        let of = |what: &str| sealed.disclosure.opened.iter().find(|opened| opened.what.starts_with(what));
+        let told = of("ranges").map(|opened| opened.numbers as usize);
+        assert!([Some(points), Some(2 * points)].contains(&told), "{told:?}");
+    }
+    assert!(ranges[0] > 11.0 && ranges[1] < ranges[0], "{ranges:?}");
+}
+
+#[test]
+fn a_fit_does_not_end_converged_at_a_point_without_a_gradient() {
+    let mut points = 0;
+    let instead = |message: &mut Message| {
+        if let Body::Joint(Joint { what: what @ JointKind::Point, values }) = &mut message.body {
+            points += 1;
+            match points {
+                // Far beyond every range.
+                3 => values[3] = 1e4,
+                4 => (*what, *values) = (JointKind::End, vec![0.0]),
+                _ => {}
+            }
+        }
+    };
+    blames(spoiled(POISSON, "poisson", Role::Alice, instead, |_, _| {}), "sent an end, expected a point");
+}
+
 #[test]
 fn without_inference_the_estimates_are_the_same_and_no_weighted_table_opens() {
     let values = rows("binomial", ROWS, false);
