@@ -442,7 +442,7 @@ pub fn derive(
 ///
 /// # Errors
 ///
-/// [`derive`] was not called before.
+/// [`derive()`] was not called before.
 pub fn missing(frame: &Frame, terms: &[Term], dropped: &Mask) -> Result<Vec<(String, Vec<usize>)>, DataError> {
     let rows = Rows::new(frame, Some(dropped))?;
     let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
