@@ -14,6 +14,9 @@ pub const MAX_TERMS: usize = 4096;
 /// Longest formula, bytes.
 pub const MAX_LENGTH: usize = 1 << 20;
 
+/// Most factors of one term.
+const MOST_FACTORS: usize = 100;
+
 /// Deepest nesting of parentheses.
 const DEEPEST: usize = 32;
 
@@ -195,6 +198,8 @@ pub(super) struct Parser<'a> {
     quoted: std::collections::HashSet<usize>,
     next: usize,
     names: Vec<String>,
+    /// Numbers and names of the present function.
+    parts: usize,
 }
 
 /// What stands up to the closing mark; where it is wrong, and why. Without a place, the mark is never closed.
@@ -276,7 +281,7 @@ impl<'a> Parser<'a> {
             };
             tokens.push((at, token));
         }
-        Ok(Parser { text, tokens, quoted, next: 0, names: Vec::new() })
+        Ok(Parser { text, tokens, quoted, next: 0, names: Vec::new(), parts: 0 })
     }
 
     pub(super) fn peek(&self) -> Token {
@@ -316,6 +321,17 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// A function begins.
+    pub(super) fn begin_parts(&mut self) {
+        self.parts = 0;
+    }
+
+    /// How many numbers and names a function has with the one that comes now.
+    pub(super) fn next_part(&mut self) -> usize {
+        self.parts += 1;
+        self.parts
+    }
+
     /// Which token is next.
     pub(super) fn position(&self) -> usize {
         self.next
@@ -324,11 +340,6 @@ impl<'a> Parser<'a> {
     /// Refuses the next token.
     pub(super) fn refused<T>(&self, problem: String) -> Result<T, Refused> {
         self.refuse(self.next, problem)
-    }
-
-    /// Refuses a token that was taken.
-    pub(super) fn refused_at<T>(&self, position: usize, problem: String) -> Result<T, Refused> {
-        self.refuse(position, problem)
     }
 
     /// What stands between the parenthesis that comes next and the one that closes it.
@@ -346,7 +357,7 @@ impl<'a> Parser<'a> {
         self.text.chars().skip(open - 1).take_while(inside).skip(1).collect()
     }
 
-    fn refuse<T>(&self, index: usize, problem: String) -> Result<T, FormulaError> {
+    pub(super) fn refuse<T>(&self, index: usize, problem: String) -> Result<T, FormulaError> {
         let at = self.tokens.get(index).map_or(self.text.chars().count() + 1, |&(at, _)| at);
         Err(FormulaError { at, problem, text: self.text.to_owned() })
     }
@@ -488,6 +499,9 @@ impl<'a> Parser<'a> {
             let right = self.primary(depth)?;
             sets = self.crossed(start, &sets, &right)?;
             self.few(start, sets.len())?;
+            if sets.iter().any(|factors| factors.len() > MOST_FACTORS) {
+                return self.refuse(start, format!("a term with more than {MOST_FACTORS} factors"));
+            }
         }
         Ok(sets)
     }
@@ -719,6 +733,11 @@ mod tests {
         let names: Vec<String> = (0..40).map(|index| format!("x{index}")).collect();
         let error = Formula::parse(&format!("y ~ {}", names.join("*"))).unwrap_err();
         assert!(error.problem.contains("more than 4096 terms"));
+        let error = Formula::parse(&format!(
+            "y ~ {}",
+            (0..10_000).map(|index| format!("x{index}")).collect::<Vec<_>>().join(":")
+        ));
+        assert!(error.unwrap_err().problem.contains("more than 100 factors"));
         // Two long sums, whose product would be millions of terms.
         let sum = (0..2000).map(|index| format!("x{index}")).collect::<Vec<_>>().join("+");
         for text in [format!("y ~ ({sum})*({sum})"), format!("y ~ ({sum}):({sum})"), format!("y ~ ({sum})^2")] {

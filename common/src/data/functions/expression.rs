@@ -7,6 +7,9 @@ use super::super::formula::{Parser, Refused, Token};
 /// Deepest nesting of parentheses and calls.
 const DEEPEST: usize = 64;
 
+/// Most numbers and names in one function: a longer sum would be a tree as deep, which nobody could walk.
+const MOST_PARTS: usize = 500;
+
 /// A part of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
@@ -260,41 +263,30 @@ pub(super) fn number(value: f64) -> String {
 
 /// Reads the call that begins at the next token.
 pub(in super::super) fn call(parser: &mut Parser<'_>) -> Result<Expression, Refused> {
-    let call = power(parser, 0)?;
-    match matches!(call, Expression::Call(..)) {
-        true => Ok(call),
-        false => parser.refused(format!("expected a function, found `{call}`")),
-    }
+    parser.begin_parts();
+    single(parser, 0)
 }
 
 fn sum(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Refused> {
-    let mut left = product(parser, depth)?;
-    loop {
-        let operator = match parser.peek() {
-            Token::Symbol('+') => Operator::Plus,
-            Token::Symbol('-') => Operator::Minus,
-            Token::Name(_) | Token::Number(_) | Token::Text(_) | Token::Dot | Token::Symbol(_) | Token::End => {
-                return Ok(left);
-            }
-        };
-        parser.take();
-        left = Expression::Operation(operator, Box::new([left, product(parser, depth)?]));
-    }
+    chain(parser, depth, [('+', Operator::Plus), ('-', Operator::Minus)], product)
 }
 
 fn product(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Refused> {
-    let mut left = signed(parser, depth)?;
-    loop {
-        let operator = match parser.peek() {
-            Token::Symbol('*') => Operator::Times,
-            Token::Symbol('/') => Operator::Over,
-            Token::Name(_) | Token::Number(_) | Token::Text(_) | Token::Dot | Token::Symbol(_) | Token::End => {
-                return Ok(left);
-            }
-        };
-        parser.take();
-        left = Expression::Operation(operator, Box::new([left, signed(parser, depth)?]));
+    chain(parser, depth, [('*', Operator::Times), ('/', Operator::Over)], signed)
+}
+
+/// Parts that are joined by one of two operators, from left to right.
+fn chain(
+    parser: &mut Parser<'_>,
+    depth: usize,
+    operators: [(char, Operator); 2],
+    part: fn(&mut Parser<'_>, usize) -> Result<Expression, Refused>,
+) -> Result<Expression, Refused> {
+    let mut left = part(parser, depth)?;
+    while let Some((_, operator)) = operators.into_iter().find(|(sign, _)| parser.take_symbol(*sign)) {
+        left = Expression::Operation(operator, Box::new([left, part(parser, depth)?]));
     }
+    Ok(left)
 }
 
 /// A sign binds less than a power: `-a^2` is `-(a^2)`.
@@ -319,6 +311,9 @@ fn power(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Refused> {
 fn single(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Refused> {
     if depth > DEEPEST {
         return parser.refused(format!("more than {DEEPEST} levels of parentheses"));
+    }
+    if parser.next_part() > MOST_PARTS {
+        return parser.refused(format!("more than {MOST_PARTS} numbers and names in one function"));
     }
     match parser.peek() {
         Token::Number(text) => {

@@ -184,7 +184,7 @@ pub(super) fn read(parser: &mut Parser<'_>) -> Result<Factor, Refused> {
     let call = expression::call(parser)?;
     match Function::new(call) {
         Ok(function) => Ok(Factor { name: function.call.to_string(), function: Some(Arc::new(function)) }),
-        Err(problem) => parser.refused_at(start, problem),
+        Err(problem) => parser.refuse(start, problem),
     }
 }
 

@@ -175,6 +175,7 @@ fn what_a_function_cannot_take_is_refused_with_its_place() {
         ("~ scale(a, scale = 0)", 3, "`scale` of `scale` must be TRUE, FALSE or a number that can be divided by"),
         ("~ log(a", 8, "expected `)`, found the end"),
         ("~ I(a +)", 8, "expected a number or the name of a column, found `)`"),
+        ("~ log(a)^2", 9, "the power of a column is `I(column^2)`"),
         ("~ I(a $ b)", 7, "expected `)`, found `$`"),
     ] {
         let error = Formula::parse(text).unwrap_err();
@@ -182,6 +183,13 @@ fn what_a_function_cannot_take_is_refused_with_its_place() {
     }
     let deep = format!("~ I({}a{})", "(".repeat(100), ")".repeat(100));
     assert!(Formula::parse(&deep).unwrap_err().problem.contains("levels of parentheses"));
+    // A tree as deep as this would overflow the stack of who walks it.
+    for sign in ["+", "*"] {
+        let long = format!("~ I(a{})", format!("{sign}a").repeat(100_000));
+        assert!(Formula::parse(&long).unwrap_err().problem.contains("more than 500 numbers and names"));
+    }
+    let calls = format!("~ {}", ["I(a+a+a)"; 400].join("+"));
+    assert!(Formula::parse(&calls).is_ok(), "the parts of one function are counted, not those of all");
     let minus = format!("~ I({}a)", "-".repeat(100_000));
     assert!(Formula::parse(&minus).unwrap_err().problem.contains("levels of parentheses"));
 }
