@@ -312,7 +312,7 @@ impl Work for Predict {
 
     fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
         let Some(scores) = met.driven.output else {
-            tracing::info!("the scores are at {}", job.study.method.prediction.result_to);
+            tracing::info!("the scores are at {}", job.study.result_to());
             return Ok((None, Exit::Done));
         };
         if scores.without() > 0 {
