@@ -207,7 +207,10 @@ fn either_party_may_send_the_basis_and_either_may_dial() {
         let open = |role: Role| {
             let frame = frame(&from_bob, role, &case.file());
             let prepared = Prepared::new(Arc::clone(&from_bob), role, Policy::default(), frame).unwrap();
-            VerticalSession::new(prepared, Opening { first: role == Role::Bob, run: RunId([7; 16]), seed: [3; 32] })
+            VerticalSession::new(
+                prepared,
+                Opening { first: role == Role::Bob, run: RunId([7; 16]), seed: [3; 32], peer: role.partner() },
+            )
         };
         let ended = pair::run(&mut open(Role::Bob), &mut open(Role::Alice), Faults::NONE, |_, _| {});
         let [bob, alice] = fitted(ended);
@@ -597,7 +600,10 @@ fn scored(study: &Arc<Study<Vertical>>, fits: &[VerticalFit; 2], file: &Path) ->
         };
         let frame = read::read(file, &request).unwrap();
         let rows = NewRows::new(Arc::clone(study), role, model.clone(), frame).unwrap();
-        PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
+        PredictSession::new(
+            rows,
+            Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32], peer: role.partner() },
+        )
     };
     let mut alice = open(Role::Alice, &fits[0].model);
     let mut bob = open(Role::Bob, &fits[1].model);
@@ -748,7 +754,10 @@ fn models_of_different_runs_do_not_score_together() {
     let file = glm.case.file();
     let open = |role: Role, model: &fedreg_common::methods::vertical::outcome::Model| {
         let rows = NewRows::new(Arc::clone(&study), role, model.clone(), frame(&study, role, &file)).unwrap();
-        PredictSession::new(rows, Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32] })
+        PredictSession::new(
+            rows,
+            Opening { first: role == Role::Alice, run: RunId([1; 16]), seed: [5; 32], peer: role.partner() },
+        )
     };
     let ended = pair::run(
         &mut open(Role::Alice, &fits[0].model),

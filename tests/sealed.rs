@@ -1,6 +1,7 @@
 //! The sealed fit against the pooled one, over the simulated line.
 
 use fedreg_common::fit::Termination;
+use fedreg_common::id::Role;
 use fedreg_common::sim::pair::Faults;
 use fedreg_common::study::HeldBy;
 use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised};
@@ -70,10 +71,10 @@ fn evaluated(family: &str, digits: f64, most: u32) {
         // Offset and outcome at both, and where that says the same, at Alice alone.
         let both = study_sealed(case, "");
         let mut alone = both.clone();
-        alone.method.offset.iter_mut().for_each(|offset| offset.held_by = HeldBy::Alice);
+        alone.method.offset.iter_mut().for_each(|offset| offset.held_by = HeldBy::One(Role::Alice));
         // The deviance of counts in the millions needs digits that the table has not.
         let needed = case.name == "poisson_counts_in_the_millions";
-        alone.method.outcome.held_by = if needed { HeldBy::Both } else { HeldBy::Alice };
+        alone.method.outcome.held_by = if needed { HeldBy::Both } else { HeldBy::One(Role::Alice) };
         let fits = [both, alone].map(|study| fitted(run_sealed(&study, &case.file(), Faults::NONE)));
         for fit in fits.into_iter().flatten() {
             let name = &case.name;

@@ -103,12 +103,14 @@ pub struct Opening {
     pub run: RunId,
     /// Secret randomness of this run, from which a script derives its keys.
     pub seed: [u8; 32],
+    /// With whom: the other of two parties; at the leader of several one of the others, at another party the leader.
+    pub peer: Role,
 }
 
 impl Opening {
     /// Who speaks first, as `role` sees it.
     pub fn first_speaker(&self, role: Role) -> Role {
-        if self.first { role } else { role.partner() }
+        if self.first { role } else { self.peer }
     }
 }
 
@@ -331,7 +333,7 @@ pub struct Conversation<S: Script> {
 }
 
 impl<S: Script> Conversation<S> {
-    /// A conversation of `role` with its partner.
+    /// A conversation of `role` with the peer that the opening names.
     pub fn open(
         role: Role,
         purpose: Purpose,
@@ -353,7 +355,7 @@ impl<S: Script> Conversation<S> {
     ) -> Conversation<S> {
         Conversation {
             role,
-            peer: role.partner(),
+            peer: opening.peer,
             first: opening.first,
             study: study.digest(),
             run: opening.run,
@@ -605,7 +607,7 @@ impl<S: Script> Session for Conversation<S> {
         while let Some(message) = self.remembered()? {
             turn = match message.header.sender {
                 Role::Coordinator => self.hear_answer(message)?,
-                Role::Alice | Role::Bob | Role::Worker => self.hear(message)?,
+                Role::Alice | Role::Bob | Role::Party(_) | Role::Worker => self.hear(message)?,
             };
         }
         Ok(turn)

@@ -1,5 +1,6 @@
 //! Names that every message carries: who, which study, which run.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,43 +8,125 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// A role in a study.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+///
+/// Parties are in the order of their names, before workers and the coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Holds the first block of columns, and the intercept.
+    /// Of two parties, the one that holds the first block of columns, and the intercept.
     Alice,
-    /// Holds the second block of columns.
+    /// Of two parties, the one that holds the second block of columns.
     Bob,
+    /// A party by another name, in a study of several.
+    Party(PartyName),
     /// Holds rows of a table that all workers share the columns of.
     Worker,
     /// Holds no data.
     Coordinator,
 }
 
+/// The name of a party other than alice and bob: a letter, then at most 31 letters, digits, `_` and `-`, all lowercase.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PartyName {
+    bytes: [u8; PartyName::LENGTH],
+    length: u8,
+}
+
+/// Names that mean something else where a party's could stand.
+const RESERVED: [&str; 5] = ["all", "both", "coordinator", "dealer", "worker"];
+
+impl PartyName {
+    /// Most bytes of a name.
+    pub const LENGTH: usize = 32;
+
+    /// The name as it is written.
+    pub fn as_str(&self) -> &str {
+        // Names are ASCII.
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl FromStr for PartyName {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<PartyName, String> {
+        let shown: String = s.chars().take(PartyName::LENGTH + 1).flat_map(char::escape_debug).collect();
+        let begins = s.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
+        let goes_on = s.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+        if !(begins && goes_on && s.len() <= PartyName::LENGTH) {
+            return Err(format!(
+                "`{shown}` is not the name of a party; expected a lowercase letter, then at most 31 lowercase letters, digits, _ and -"
+            ));
+        }
+        if RESERVED.contains(&s) || s == Role::Alice.name() || s == Role::Bob.name() {
+            return Err(format!("`{shown}` is not the name of a party: it has a meaning of its own"));
+        }
+        let mut bytes = [0; PartyName::LENGTH];
+        bytes[..s.len()].copy_from_slice(s.as_bytes());
+        Ok(PartyName { bytes, length: s.len() as u8 })
+    }
+}
+
+impl fmt::Debug for PartyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PartyName({})", self.as_str())
+    }
+}
+
 impl Role {
     /// The name as it stands in study files and reports.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Role::Alice => "alice",
             Role::Bob => "bob",
+            Role::Party(name) => name.as_str(),
             Role::Worker => "worker",
             Role::Coordinator => "coordinator",
         }
     }
 
-    /// The other party of a vertical study; a role that has none is returned as it is.
+    /// The other of the two parties alice and bob; any other role is returned as it is. In a study of several parties nobody has a
+    /// partner by name: there a conversation is told its peer.
     pub fn partner(self) -> Role {
         match self {
             Role::Alice => Role::Bob,
             Role::Bob => Role::Alice,
-            Role::Worker | Role::Coordinator => self,
+            Role::Party(_) | Role::Worker | Role::Coordinator => self,
         }
+    }
+
+    /// Whether the role is one of those that a party of a vertical study may have.
+    pub fn is_party(self) -> bool {
+        match self {
+            Role::Alice | Role::Bob | Role::Party(_) => true,
+            Role::Worker | Role::Coordinator => false,
+        }
+    }
+
+    /// Its place before and after roles of other kinds.
+    fn rank(self) -> u8 {
+        match self {
+            Role::Alice | Role::Bob | Role::Party(_) => 0,
+            Role::Worker => 1,
+            Role::Coordinator => 2,
+        }
+    }
+}
+
+impl Ord for Role {
+    fn cmp(&self, other: &Role) -> Ordering {
+        self.rank().cmp(&other.rank()).then_with(|| self.name().cmp(other.name()))
+    }
+}
+
+impl PartialOrd for Role {
+    fn partial_cmp(&self, other: &Role) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -51,10 +134,34 @@ impl FromStr for Role {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        [Role::Alice, Role::Bob, Role::Worker, Role::Coordinator]
-            .into_iter()
-            .find(|role| role.name() == s)
-            .ok_or_else(|| format!("`{s}` is not a role; expected alice, bob, worker or coordinator"))
+        let known = [Role::Alice, Role::Bob, Role::Worker, Role::Coordinator].into_iter().find(|role| role.name() == s);
+        known.map_or_else(|| PartyName::from_str(s).map(Role::Party), Ok)
+    }
+}
+
+impl Serialize for Role {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Role {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Role, D::Error> {
+        struct Name;
+
+        impl serde::de::Visitor<'_> for Name {
+            type Value = Role;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a party")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Role, E> {
+                name.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Name)
     }
 }
 
@@ -185,4 +292,54 @@ pub struct Header {
     pub sender: Role,
     /// Position in the conversation: 0 for the first message of the first speaker, 1 for its answer, and so on.
     pub sequence: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    #[test]
+    fn a_party_has_a_short_plain_name_that_means_nothing_else() {
+        let longest = "a".repeat(32);
+        for name in ["carol", "a", "z9", "north-west_2", &longest] {
+            let role: Role = name.parse().unwrap();
+            assert!(
+                matches!(role, Role::Party(_)) && role.name() == name && role.to_string() == name && role.is_party()
+            );
+        }
+        let too_long = "a".repeat(33);
+        for name in ["", "Carol", "9", "-a", "_a", "a b", "a.b", "é", "a/b", "a\n", &too_long] {
+            let sentence = name.parse::<Role>().unwrap_err();
+            assert!(sentence.contains("is not the name of a party; expected a lowercase letter"), "{sentence}");
+            assert!(!sentence.contains('\n') && sentence.len() < 300);
+        }
+        for name in RESERVED.into_iter().chain(["alice", "bob"]) {
+            assert!(name.parse::<PartyName>().unwrap_err().contains("has a meaning of its own"));
+        }
+        assert_eq!(
+            ["alice", "bob", "worker", "coordinator"].map(|name| name.parse::<Role>().unwrap()),
+            [Role::Alice, Role::Bob, Role::Worker, Role::Coordinator]
+        );
+    }
+
+    #[test]
+    fn parties_are_in_the_order_of_their_names_before_other_roles() {
+        let names = ["coordinator", "worker", "carol", "bob", "alice", "anna", "zoe"];
+        let roles: BTreeSet<Role> = names.iter().map(|name| name.parse().unwrap()).collect();
+        let sorted: Vec<&str> = roles.iter().map(Role::name).collect();
+        assert_eq!(sorted, ["alice", "anna", "bob", "carol", "zoe", "worker", "coordinator"]);
+    }
+
+    #[test]
+    fn a_role_is_written_as_its_name_also_as_a_key() {
+        let carol: Role = "carol".parse().unwrap();
+        let map = BTreeMap::from([(Role::Bob, 1), (carol, 2)]);
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"bob":1,"carol":2}"#);
+        assert_eq!(serde_json::from_str::<BTreeMap<Role, i32>>(r#"{"carol":2,"bob":1}"#).unwrap(), map);
+        assert_eq!(toml::from_str::<BTreeMap<Role, i32>>("carol = 2\nbob = 1").unwrap(), map);
+        assert_eq!(serde_json::to_string(&carol).unwrap(), "\"carol\"");
+        assert!(serde_json::from_str::<Role>("\"all\"").is_err() && serde_json::from_str::<Role>("1").is_err());
+    }
 }

@@ -264,7 +264,7 @@ pub enum PeerFault {
 fn interrupted_by(who: &Role) -> String {
     match who {
         Role::Worker => "interrupted by its user".to_string(),
-        Role::Alice | Role::Bob | Role::Coordinator => format!("interrupted by the user of {who}"),
+        Role::Alice | Role::Bob | Role::Party(_) | Role::Coordinator => format!("interrupted by the user of {who}"),
     }
 }
 

@@ -44,7 +44,7 @@ fn side(role: Role) -> Option<Side> {
     match role {
         Role::Alice => Some(Side::Left),
         Role::Bob => Some(Side::Right),
-        Role::Worker | Role::Coordinator => None,
+        Role::Party(_) | Role::Worker | Role::Coordinator => None,
     }
 }
 

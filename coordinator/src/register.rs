@@ -270,19 +270,24 @@ impl Register {
             **role != from && here && party.run != own && !taken_in
         });
         match (own, other) {
-            (None, Some(_)) => Some(cannot_take_up(from)),
+            (None, Some(_)) => Some(self.cannot_take_up(from)),
             (Some(run), Some((other, party))) => Some(match party.run {
                 None => format!(
-                    "{from} goes on with run {run}, which {other} is not in any more: start both again for another"
+                    "{from} goes on with run {run}, which {other} is not in any more: start {} again for another",
+                    self.everybody()
                 ),
                 Some(theirs) => {
-                    format!("{from} goes on with run {run} and {other} with run {theirs}: start both again for another")
+                    let all = self.everybody();
+                    format!(
+                        "{from} goes on with run {run} and {other} with run {theirs}: start {all} again for another"
+                    )
                 }
             }),
             // The run was started by processes that are gone.
-            (None, None) if self.run.is_some() && !self.repeats => Some(cannot_take_up(from)),
+            (None, None) if self.run.is_some() && !self.repeats => Some(self.cannot_take_up(from)),
             (Some(run), None) if self.run.is_some_and(|known| known != run) => Some(format!(
-                "{from} goes on with run {run}, which is not the one that began here: start both again for another"
+                "{from} goes on with run {run}, which is not the one that began here: start {} again for another",
+                self.everybody()
             )),
             (_, None) => None,
         }
@@ -323,6 +328,19 @@ impl Register {
             .filter(|(role, party)| **role != from && party.state != PeerState::Done)
             .map(|(role, _)| (*role, abort(from, notice.clone())))
             .collect()
+    }
+
+    /// But in private mode what was said is not kept, so that nobody can say it again to a party that was started again.
+    fn cannot_take_up(&self, who: Role) -> String {
+        let all = self.everybody();
+        format!(
+            "{who} was started again in the middle of a run that is not private, which cannot be taken up: start {all} again"
+        )
+    }
+
+    /// The parties, for sentences.
+    fn everybody(&self) -> &'static str {
+        if self.parties.len() == 2 { "both" } else { "all parties" }
     }
 
     fn state(&self, role: Role) -> PeerState {
@@ -383,13 +401,6 @@ impl Register {
 
 fn abort(from: Role, notice: Notice) -> CoordinatorEvent {
     CoordinatorEvent::Abort { from, notice }
-}
-
-/// But in private mode what was said is not kept, so that nobody can say it again to a party that was started again.
-fn cannot_take_up(who: Role) -> String {
-    format!(
-        "{who} was started again in the middle of a run that is not private, which cannot be taken up: start both again"
-    )
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fedreg_common::glm::Family;
+use fedreg_common::id::Role;
 use fedreg_common::methods::robust::Start;
 use fedreg_common::methods::robust::plan::Influence;
 use fedreg_common::privacy::accountant::Accountant;
@@ -433,7 +434,8 @@ const FAMILIES: Values<Family, 3> = [
     ("poisson", "Log link", Family::Poisson),
 ];
 
-const HOLDERS: Values<HeldBy, 2> = [("both", "Alice and Bob", HeldBy::Both), ("alice", "Alice only", HeldBy::Alice)];
+const HOLDERS: Values<HeldBy, 2> =
+    [("both", "Alice and Bob", HeldBy::Both), ("alice", "Alice only", HeldBy::One(Role::Alice))];
 
 const MISSING: Values<Missing, 2> = [
     ("refuse", "They end the run", Missing::Refuse),

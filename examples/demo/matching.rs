@@ -150,7 +150,7 @@ fn holder(outcome: &str, [alice, bob]: &[Vec<String>; 2]) -> Result<HeldBy, Fail
     let has = |header: &[String]| header.iter().any(|name| name == outcome);
     match (has(alice), has(bob)) {
         (true, true) => Ok(HeldBy::Both),
-        (true, false) => Ok(HeldBy::Alice),
+        (true, false) => Ok(HeldBy::One(Role::Alice)),
         (false, true) => Err(Failure::usage(format!(
             "the outcome `{outcome}` stands in bob's table alone: exchange --alice-data and --bob-data, as alice holds the outcome"
         ))),

@@ -303,6 +303,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         }),
         parties: BTreeMap::new(),
         workers,
+        leader: None,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
         sealed: None,

@@ -376,6 +376,7 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         mode: Mode::Plain,
         privacy: None,
         parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
+        leader: None,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
         sealed: None,

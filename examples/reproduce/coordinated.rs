@@ -66,7 +66,7 @@ fn matched(n: u64) -> anyhow::Result<Cost> {
             journal: None,
             coordinated: true,
         };
-        let opening = Opening { first: side == 0, run, seed: [side as u8 + 1; 32] };
+        let opening = Opening { first: side == 0, run, seed: [side as u8 + 1; 32], peer: role.partner() };
         sessions.push(MatchSession::new(role, Purpose::MatchFit, &study, inputs, opening)?);
         (cost.reading[side], cost.parties[side]) = (read - clock, cpu_seconds() - read);
     }

@@ -52,7 +52,12 @@ pub(crate) fn sealed(study: Study<Vertical>, frames: [Frame; 2], limits: Limits)
     let policy = Policy { limits, ..Policy::default() };
     let start = |role: Role, frame: Frame| -> anyhow::Result<SealedSession> {
         let prepared = Prepared::new(Arc::clone(&study), role, policy.clone(), frame)?;
-        let opening = Opening { first: role == Role::Alice, run: RUN, seed: [role as u8 + 1; 32] };
+        let opening = Opening {
+            first: role == Role::Alice,
+            run: RUN,
+            seed: [1 + u8::from(role == Role::Bob); 32],
+            peer: role.partner(),
+        };
         Ok(SealedSession::new(prepared, opening, Box::new(OneRun)))
     };
     let [of_alice, of_bob] = frames;

@@ -80,7 +80,8 @@ fn matched(n: u64) -> anyhow::Result<([Cost; 2], f64)> {
             journal: None,
             coordinated: false,
         };
-        let opening = Opening { first: side == 0, run: RunId([1; 16]), seed: [side as u8 + 1; 32] };
+        let opening =
+            Opening { first: side == 0, run: RunId([1; 16]), seed: [side as u8 + 1; 32], peer: role.partner() };
         sessions.push(MatchSession::new(role, Purpose::MatchFit, &study, inputs, opening)?);
         costs[side].seconds += cpu_seconds() - clock;
     }

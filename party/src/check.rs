@@ -14,7 +14,7 @@ use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
 use fedreg_common::secure::product;
 use fedreg_common::session::Abort;
-use fedreg_common::study::{Acceleration, HeldBy, Lambda, Study, Vertical, VerticalGuarantee};
+use fedreg_common::study::{Acceleration, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
 use crate::alignment;
@@ -408,7 +408,7 @@ impl<'a> Forecast<'a> {
     }
 
     fn basis(&self) -> bool {
-        let sends = self.study.method.inference.sender == self.role;
+        let sends = self.study.sends_basis(self.role);
         let limited = sends && self.config.policy.max_disclosure.is_some_and(|most| most < 1.0);
         self.study.uses_basis() && self.config.policy.allow_basis && !limited
     }
@@ -436,7 +436,7 @@ impl<'a> Forecast<'a> {
     fn vector(&self) -> u64 {
         match self.tables() {
             false => 8 * self.rows,
-            true if self.study.method.inference.sender == self.role => 8 * self.own,
+            true if self.study.sends_basis(self.role) => 8 * self.own,
             true => 8 * self.peer,
         }
     }
@@ -444,7 +444,7 @@ impl<'a> Forecast<'a> {
     fn bytes(&self) -> Option<u64> {
         let mut bytes = self.rounds()? * (self.vector() + 200);
         if self.basis() {
-            bytes += match self.study.method.inference.sender == self.role {
+            bytes += match self.study.sends_basis(self.role) {
                 true => 8 * self.rows * self.own,
                 false => 8 * (self.peer * self.peer + 2 * self.peer),
             };
@@ -468,7 +468,7 @@ impl<'a> Forecast<'a> {
     /// An outcome that is not sent by itself, and yet leaves.
     fn outcome_within_predictions(&self) -> Option<Leaving> {
         let outcome = &self.study.method.outcome;
-        let within = self.role == Role::Alice && outcome.held_by == HeldBy::Alice && !self.study.sends_outcome();
+        let within = self.study.is_first(self.role) && outcome.held_by.is_alone() && !self.study.sends_outcome();
         within.then(|| Leaving {
             what: "outcome, in predictions",
             amount: format!("part of each partial prediction: `{}` less the prediction", outcome.column),

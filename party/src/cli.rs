@@ -120,6 +120,9 @@ const PURPOSES: Values<MatchPurpose, 2> = [
     ("predict", "New rows, to be scored by predict", MatchPurpose::Predict),
 ];
 
+/// What a party's program is for.
+const PART: &str = "Federated regression: this party's part";
+
 /// All that a party's binary does.
 pub fn main(role: Role) -> ExitCode {
     run(role, std::env::args_os()).into()
@@ -129,9 +132,9 @@ pub fn main(role: Role) -> ExitCode {
 pub fn command(role: Role) -> clap::Command {
     match role {
         Role::Worker => worker::cli::command(),
-        Role::Alice | Role::Bob | Role::Coordinator => {
-            shell::command::<Command>(role.name(), "Federated regression: this party's part")
-        }
+        Role::Alice => shell::command::<Command>("alice", PART),
+        Role::Bob => shell::command::<Command>("bob", PART),
+        Role::Party(_) | Role::Coordinator => shell::command::<Command>("party", PART),
     }
 }
 

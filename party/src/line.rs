@@ -19,8 +19,7 @@ pub(crate) struct Line {
 /// Opens this side's ends of the lines to all parties that this one speaks with.
 pub(crate) async fn open(job: &Job, identity: &Identity) -> Result<Vec<Line>, Failure> {
     let name = |role| Ok(PeerName { role, certificate: job.party().certificate(role)?.to_string() });
-    let peers: Vec<PeerName> =
-        job.study.peers(job.role).into_iter().map(name).collect::<Result<_, Failure>>()?;
+    let peers: Vec<PeerName> = job.study.peers(job.role).into_iter().map(name).collect::<Result<_, Failure>>()?;
     let ends = |peer: &PeerName, dials, listens| Ends { own: job.role, peer: peer.role, dials, listens };
     if let Some(address) = &job.config.connect {
         let dial = |peer: PeerName| Line {

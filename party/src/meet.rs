@@ -282,7 +282,8 @@ async fn alone<W: Work>(
     stopped: &mut mpsc::Receiver<Abort>,
 ) -> Result<Option<Driven<W::Session>>, Failure> {
     let (table, _) = read_table(work, job, stopped).await?;
-    let opening = Opening { first: job.config.connect.is_some(), run, seed: seed(job.seed, job.role)? };
+    let peer = job.study.peer(job.role);
+    let opening = Opening { first: job.config.connect.is_some(), run, seed: seed(job.seed, job.role)?, peer };
     work.kept(work.session(job, table, opening)?)
 }
 
@@ -359,7 +360,8 @@ impl Meeting<'_> {
         self.run = Some(run);
         let begun = Instant::now();
         lines.iter_mut().for_each(|line| line.link.set_limits(Limits::for_rows(rows)));
-        let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)? };
+        let peer = self.job.study.peer(role);
+        let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)?, peer };
         let session = work.session(self.job, table, opening)?;
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;

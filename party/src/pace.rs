@@ -59,7 +59,7 @@ impl Pace {
             if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
                 bar.set_style(style);
             }
-            bar.set_prefix(role.name());
+            bar.set_prefix(role.to_string());
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });

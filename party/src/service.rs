@@ -23,9 +23,9 @@ use fedreg_proto::files::FileError;
 pub use fedreg_proto::output::chain;
 use tokio::sync::mpsc;
 
+use crate::drive::{DealerLine, Driven, Patience};
 pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
-use crate::drive::{DealerLine, Driven, Patience};
 use crate::line::Line;
 use crate::matching;
 use crate::meet::{Met, Work, meet};
@@ -377,7 +377,7 @@ impl Work for Predict {
 
     fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
         let Some(scores) = met.driven.output else {
-            tracing::info!("the scores are at {}", job.study.method.prediction.result_to);
+            tracing::info!("the scores are at {}", job.study.result_to());
             return Ok((None, Exit::Done));
         };
         if scores.without() > 0 {

@@ -107,8 +107,6 @@ mod events;
 pub mod merge;
 pub mod star;
 
-correspond!("a role", Role, wire::Role,
-    Alice => Alice, Bob => Bob, Worker => Worker, Coordinator => Coordinator);
 correspond!("a purpose", Purpose, wire::Purpose,
     Fit => Fit, Predict => Predict, MatchFit => MatchFit, MatchPredict => MatchPredict);
 correspond!("a kind of held vector", HeldKind, wire::HeldKind,
@@ -128,7 +126,6 @@ correspond!("a kind of list of a match", PartKind, wire::MatchPartKind,
 correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
 
-message!(Header, wire::Header, study: "the digest of a study", run: "a run", sender, sequence);
 message!(Hello, wire::Hello, version, purpose; keys = Vec::new());
 message!(Rows, wire::Rows, key: "the key of the run's digests", rows, ids: "the digest of the ids");
 message!(Shared, wire::Shared, outcome: "the digest of the outcome", offset: "the digest of the offset",
@@ -145,9 +142,80 @@ message!(Ended, wire::Ended, termination, rounds);
 message!(Basis, wire::Basis, start, rows, columns; values = Vec::new());
 message!(Statistics, wire::Statistics, nobs, df_residual, df_null, deviance: "the deviance", null_deviance: "the null deviance",
     aic: "the AIC", bic: "the BIC", log_lik: "the log-likelihood", dispersion: "the dispersion", r_squared: "R squared");
-message!(Coefficient, wire::Coefficient, term: "a term", party, estimate: "an estimate", std_error: "a standard error",
-    statistic: "a test statistic", p_value: "a p-value", conf_low: "a confidence limit", conf_high: "a confidence limit");
 
+// A role, and the name of one that has no number of its own.
+form!(
+    Role,
+    (i32, String),
+    |role| {
+        let number = match role {
+            Role::Alice => wire::Role::Alice,
+            Role::Bob => wire::Role::Bob,
+            Role::Worker => wire::Role::Worker,
+            Role::Coordinator => wire::Role::Coordinator,
+            Role::Party(name) => return (wire::Role::Party.into(), name.as_str().to_owned()),
+        };
+        (number.into(), String::new())
+    },
+    |form, _| {
+        let (number, name) = form;
+        let role = match wire::Role::try_from(number) {
+            Ok(wire::Role::Alice) => Role::Alice,
+            Ok(wire::Role::Bob) => Role::Bob,
+            Ok(wire::Role::Worker) => Role::Worker,
+            Ok(wire::Role::Coordinator) => Role::Coordinator,
+            Ok(wire::Role::Party) => return name.parse().map(Role::Party).map_err(garbage),
+            Ok(wire::Role::Unspecified) | Err(_) => return Err(garbage(format!("{number} is not a role"))),
+        };
+        match name.is_empty() {
+            true => Ok(role),
+            false => Err(garbage(format!("{role} with a name beside its role"))),
+        }
+    }
+);
+form!(
+    Header,
+    wire::Header,
+    |header| {
+        let (sender, sender_name) = header.sender.to_wire();
+        let (study, run) = (header.study.to_wire(), header.run.to_wire());
+        wire::Header { study, run, sender, sequence: header.sequence, sender_name }
+    },
+    |form, _| Ok(Header {
+        study: Wire::from_wire(form.study, "the digest of a study")?,
+        run: Wire::from_wire(form.run, "a run")?,
+        sender: checked((form.sender, form.sender_name))?,
+        sequence: form.sequence,
+    })
+);
+form!(
+    Coefficient,
+    wire::Coefficient,
+    |row| {
+        let (party, party_name) = row.party.to_wire();
+        wire::Coefficient {
+            term: row.term.to_wire(),
+            party,
+            estimate: row.estimate.to_wire(),
+            std_error: row.std_error.to_wire(),
+            statistic: row.statistic.to_wire(),
+            p_value: row.p_value.to_wire(),
+            conf_low: row.conf_low.to_wire(),
+            conf_high: row.conf_high.to_wire(),
+            party_name,
+        }
+    },
+    |form, _| Ok(Coefficient {
+        term: Wire::from_wire(form.term, "a term")?,
+        party: checked((form.party, form.party_name))?,
+        estimate: Wire::from_wire(form.estimate, "an estimate")?,
+        std_error: Wire::from_wire(form.std_error, "a standard error")?,
+        statistic: Wire::from_wire(form.statistic, "a test statistic")?,
+        p_value: Wire::from_wire(form.p_value, "a p-value")?,
+        conf_low: Wire::from_wire(form.conf_low, "a confidence limit")?,
+        conf_high: Wire::from_wire(form.conf_high, "a confidence limit")?,
+    })
+);
 form!(bool, bool, |value| *value, |form, _| Ok(form));
 form!(u32, u32, |value| *value, |form, _| Ok(form));
 form!(u64, u64, |value| *value, |form, _| Ok(form));

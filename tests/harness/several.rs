@@ -26,9 +26,8 @@ pub const NAMES: [&str; 5] = ["anna", "ben", "cleo", "dan", "eve"];
 pub fn study(case: &Case, parties: usize, held_by: &str, more: &str) -> Study<Vertical> {
     let columns: Vec<String> = case.alice.iter().chain(&case.bob).cloned().collect();
     let count = parties.min(columns.len());
-    let blocks: Vec<&[String]> = (0..count)
-        .map(|at| &columns[at * columns.len() / count..(at + 1) * columns.len() / count])
-        .collect();
+    let blocks: Vec<&[String]> =
+        (0..count).map(|at| &columns[at * columns.len() / count..(at + 1) * columns.len() / count]).collect();
     study_of(case, &blocks, held_by, more)
 }
 

@@ -88,7 +88,7 @@ pub fn session(
 pub(crate) const RUN: RunId = RunId([7; 16]);
 
 fn opening(role: Role) -> Opening {
-    Opening { first: role == Role::Alice, run: RUN, seed: [role as u8 + 1; 32] }
+    Opening { first: role == Role::Alice, run: RUN, seed: [1 + u8::from(role == Role::Bob); 32], peer: role.partner() }
 }
 
 /// Runs a study over one file that holds both parties' columns.

@@ -98,7 +98,7 @@ fn study() -> Study<Vertical> {
 }
 
 fn open(role: Role, value: u32) -> Conversation<Toy> {
-    let opening = Opening { first: role == Role::Bob, run: RUN, seed: [0; 32] };
+    let opening = Opening { first: role == Role::Bob, run: RUN, seed: [0; 32], peer: role.partner() };
     let script = Toy { role, value, place: 0, dealt: 0, heard: Vec::new() };
     Conversation::open(role, Purpose::Fit, &study(), &opening, script)
 }

@@ -24,7 +24,7 @@ pub(crate) fn section(report: &Report) -> Section {
             p.remark { "No privacy budget was spent: values left without noise, as declared above." }
         } @else {
             @for (role, account) in &accounts {
-                @if accounts.len() > 1 { h3 { (role.map_or("this party", Role::name)) } }
+                @if accounts.len() > 1 { h3 { (role.as_ref().map_or("this party", Role::name)) } }
                 @match account {
                     Some(account) => (shown(account)),
                     None => p.remark { "None spent." },

@@ -12,7 +12,7 @@ use crate::id::Role;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MergeError {
     /// A report is not the own report of the party that it should be of.
-    #[error("expected the report of {expected}, got {}", .came.map_or("a merged one", Role::name))]
+    #[error("expected the report of {expected}, got {}", .came.as_ref().map_or("a merged one", Role::name))]
     Role {
         /// Whose report belongs here.
         expected: Role,

@@ -65,7 +65,7 @@ pub(crate) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup
             @for (at, (row, value)) in shown.iter().zip(&values).enumerate() {
                 @let y = top + ROW * (at as f64 + 0.5);
                 @let (t, half) = interval(row).unwrap_or_default();
-                g class=(if parties { row.party.name() } else { "single" }) {
+                g class=(if parties { class(row.party) } else { "single" }) {
                     title { (visible(&row.term)) ": " (value) ", " (single(Some(t), 4)) " standard errors from zero" }
                     (row_label(&row.term, labels, y))
                     @if t - half < reach && t + half > -reach {
@@ -198,7 +198,7 @@ fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
             @for (at, column) in shown.iter().enumerate() {
                 @let y = top + ROW * (at as f64 + 0.5);
                 @let share = if column.share.is_finite() { column.share.clamp(0.0, 1.0) } else { 0.0 };
-                g class=(role.name()) {
+                g class=(class(role)) {
                     title { (visible(&column.term)) ": " (percent(column.share)) }
                     (row_label(&column.term, labels, y))
                     rect.bar x=(px(x.at(0.0))) y=(px(y - 6.5)) width=(px(x.at(share) - x.at(0.0))) height="13" {}
@@ -207,6 +207,17 @@ fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
             }
         }
     })
+}
+
+/// The class of a party's colours.
+pub(crate) fn class(role: Role) -> &'static str {
+    match role {
+        Role::Alice => "alice",
+        Role::Bob => "bob",
+        Role::Party(_) => "party",
+        Role::Worker => "worker",
+        Role::Coordinator => "coordinator",
+    }
 }
 
 /// Where each party's time went, as stacked bars on one axis.
@@ -237,7 +248,7 @@ pub(crate) fn timings(parties: &[(Option<Role>, &Seconds)]) -> Option<Markup> {
             @for (at, (role, seconds)) in parties.iter().enumerate() {
                 @let y = top + 34.0 * at as f64 + 6.0;
                 @let parts = parts(seconds);
-                text.label x="80" y=(px(y + 15.0)) text-anchor="end" { (role.map_or("", Role::name)) }
+                text.label x="80" y=(px(y + 15.0)) text-anchor="end" { (role.as_ref().map_or("", Role::name)) }
                 @for (part, name) in names.iter().enumerate() {
                     @let before: f64 = parts[..part].iter().sum();
                     @let width = x.at(before + parts[part]) - x.at(before);

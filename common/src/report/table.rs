@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::id::Role;
+use crate::report::plot::class;
 
 /// Where a value stands after its label in the closing lines.
 const INDENT: usize = 11;
@@ -77,7 +78,7 @@ impl Column {
 
     /// With the colour of a party before each cell on the page.
     pub(crate) fn parties(self, parties: impl Iterator<Item = Option<Role>>) -> Column {
-        Column { swatch: true, ..self.classes(parties.map(|party| party.map_or("", Role::name))) }
+        Column { swatch: true, ..self.classes(parties.map(|party| party.map_or("", class))) }
     }
 
     /// In the text only.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::glm::Family;
 use crate::id::{Digest, Mode, Protocol, Role};
@@ -36,9 +36,13 @@ pub struct StudyFile {
     /// What a private run may cost, and how it is made; in private mode only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacyTerms>,
-    /// The parties of a vertical study.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// The parties of a vertical study by name: alice and bob, or two to sixteen others.
+    #[serde(default, deserialize_with = "parties", skip_serializing_if = "BTreeMap::is_empty")]
     pub parties: BTreeMap<Role, PartyTerms>,
+    /// Among several parties, the one that all others dial, that holds the intercept, and that alone may hold an outcome, an offset or
+    /// weights alone; if absent, the one that `outcome.held_by` names, else the first by name.
+    #[serde(default, deserialize_with = "leader", skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Role>,
     /// The sites of a horizontal study, by the name that reports use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workers: BTreeMap<String, WorkerTerms>,
@@ -104,6 +108,15 @@ pub struct StudyFile {
 impl StudyFile {
     /// Fills in what a study between sites leaves to the defaults, so that it has one digest however it is written.
     pub(super) fn complete(&mut self) {
+        if self.is_of_several() {
+            return self.complete_several();
+        }
+        let (offset, weights) = (self.offset.iter_mut(), self.weights.iter_mut());
+        for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::All) {
+            column.held_by = HeldBy::Both;
+        }
+        self.inference.sender.get_or_insert(Role::Alice);
+        self.prediction.result_to.get_or_insert(Role::Alice);
         match self.protocol {
             Protocol::Vertical => return,
             Protocol::Robust => drop(self.robust.get_or_insert_default()),
@@ -116,10 +129,78 @@ impl StudyFile {
         self.sites.get_or_insert_default().quorum.get_or_insert(quorum);
     }
 
+    /// Whether the study is vertical and of other parties than alice and bob.
+    pub(super) fn is_of_several(&self) -> bool {
+        match self.protocol {
+            Protocol::Vertical => !self.parties.keys().eq([Role::Alice, Role::Bob].iter()),
+            Protocol::Robust | Protocol::Em | Protocol::Features | Protocol::Stream => false,
+        }
+    }
+
+    /// Fills in what a study of several parties leaves to the defaults.
+    fn complete_several(&mut self) {
+        let (offset, weights) = (self.offset.iter_mut(), self.weights.iter_mut());
+        for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::Both) {
+            column.held_by = HeldBy::All;
+        }
+        self.leader = self.leader.or(self.outcome.held_by.holder()).or(self.parties.keys().next().copied());
+        self.prediction.result_to = self.prediction.result_to.or(self.leader);
+    }
+
+    /// Refuses parties that no vertical study has, and what several parties cannot do.
+    pub(super) fn check_parties(&self) -> Result<(), StudyError> {
+        let count = self.parties.len();
+        if !(2..=MOST_PARTIES).contains(&count) {
+            let named = match count {
+                0 => "is missing".to_string(),
+                1 => "names one party".to_string(),
+                _ => format!("names {count} parties"),
+            };
+            return Err(value("parties", format!("{named}: a vertical study is of two to {MOST_PARTIES}")));
+        }
+        if !self.is_of_several() {
+            return match self.leader {
+                Some(_) => {
+                    let problem = "has no place in a study of alice and bob: alice holds what one party holds alone";
+                    Err(value("leader", problem))
+                }
+                None => Ok(()),
+            };
+        }
+        let two = "is for two parties, alice and bob, so far";
+        match self.mode {
+            Mode::Plain => {}
+            Mode::Sealed => return Err(value("mode", format!("is \"sealed\", which {two}: use mode = \"plain\""))),
+            Mode::Private => return Err(value("mode", format!("is \"private\", which {two}: use mode = \"plain\""))),
+        }
+        if self.matching.is_some() {
+            return Err(value("match", format!("{two}: several parties select the same rows beforehand")));
+        }
+        let leader = self.leader.filter(|leader| self.parties.contains_key(leader));
+        let Some(leader) = leader else {
+            return Err(value("leader", format!("names {}, which is no party of the study", shown(self.leader))));
+        };
+        if let Some(sender) = self.inference.sender {
+            let problem = format!(
+                "names {sender}, and has no place among several parties: all others send theirs to the leader, {leader}"
+            );
+            return Err(value("inference.sender", problem));
+        }
+        if self.prediction.result_to != Some(leader) {
+            let problem = format!(
+                "names {}, and among several parties only the leader, {leader}, gets the scores",
+                shown(self.prediction.result_to)
+            );
+            return Err(value("prediction.result_to", problem));
+        }
+        Ok(())
+    }
+
     /// Refuses the sections that are set and that the study's method does not take; `place` says what it is.
     pub(super) fn takes_only(&self, taken: &[&str], place: &str) -> Result<(), StudyError> {
         let sections = [
             ("parties", !self.parties.is_empty()),
+            ("leader", self.leader.is_some()),
             ("workers", !self.workers.is_empty()),
             ("dealer", self.dealer.is_some()),
             ("sealed", self.sealed.is_some()),
@@ -127,8 +208,8 @@ impl StudyFile {
             ("weights", self.weights.is_some()),
             ("penalty", self.penalty.is_some()),
             ("fit", self.fit != FitTerms::default()),
-            ("inference", self.inference != InferenceTerms::default()),
-            ("prediction", self.prediction != PredictionTerms::default()),
+            ("inference", !self.inference.is_usual()),
+            ("prediction", !self.prediction.is_usual()),
             ("rows.id", self.rows.id.is_some()),
             ("match", self.matching.is_some()),
             ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
@@ -154,6 +235,38 @@ impl StudyFile {
         // should that ever change, the null below makes every digest of the changed build differ from an older one.
         flatten("", &serde_json::to_value(self).unwrap_or_default(), &mut leaves);
         leaves.into_iter().map(|(key, value)| (key, Digest::of(value.as_bytes()))).collect()
+    }
+}
+
+/// Most parties of a study.
+const MOST_PARTIES: usize = 16;
+
+fn shown(role: Option<Role>) -> String {
+    role.map_or_else(|| "nobody".to_string(), |role| role.to_string())
+}
+
+/// Parties by name; what is no name of a party is said with its key.
+fn parties<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Role, PartyTerms>, D::Error> {
+    let named: BTreeMap<String, PartyTerms> = Deserialize::deserialize(deserializer)?;
+    let role = |(name, terms): (String, PartyTerms)| {
+        let role = party(&name).map_err(|problem| serde::de::Error::custom(format!("`parties`: {problem}")))?;
+        Ok((role, terms))
+    };
+    named.into_iter().map(role).collect()
+}
+
+/// The name of the leader.
+fn leader<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Role>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    party(&name).map(Some).map_err(|problem| serde::de::Error::custom(format!("`leader`: {problem}")))
+}
+
+fn party(name: &str) -> Result<Role, String> {
+    match name.parse::<Role>()? {
+        role @ (Role::Alice | Role::Bob | Role::Party(_)) => Ok(role),
+        Role::Worker | Role::Coordinator => {
+            Err(format!("`{name}` is not the name of a party: it has a meaning of its own"))
+        }
     }
 }
 

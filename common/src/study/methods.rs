@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::file::StudyFile;
 use super::{Sites, Study};
-use crate::id::{Digest, Protocol, Role};
+use crate::id::{Digest, Protocol};
 use crate::methods::em::terms::Em;
 use crate::methods::features::terms::Features;
 use crate::methods::robust::terms::Robust;
@@ -69,9 +69,7 @@ impl SiteMethod {
 
 impl StudyFile {
     pub(super) fn parse_vertical(self, head: Head, keys: Vec<(String, Digest)>) -> Result<Study<Vertical>, StudyError> {
-        if !self.parties.keys().eq([Role::Alice, Role::Bob].iter()) {
-            return Err(value("parties", "must name exactly alice and bob in a vertical study"));
-        }
+        self.check_parties()?;
         self.takes_only(&SECTIONS, "a vertical study")?;
         if let Some(terms) = &head.matching {
             if head.rows.id.is_some() {
@@ -81,6 +79,7 @@ impl StudyFile {
         }
         let method = Vertical {
             parties: self.parties,
+            leader: self.leader,
             family: self.model.family,
             intercept: self.model.intercept,
             outcome: self.outcome,

@@ -114,7 +114,11 @@ impl TryFrom<StudyFile> for Study {
                 let study = file.parse_vertical(head, keys)?;
                 study.check_dealer()?;
                 let names = study.method.parties.values().map(|terms| terms.certificate.as_str());
-                certificates("parties", "alice, bob and the coordinator", names, &study.head)?;
+                let all = match study.is_of_several() {
+                    true => "every party and the coordinator",
+                    false => "alice, bob and the coordinator",
+                };
+                certificates("parties", all, names, &study.head)?;
                 let Study { head, guarantee, method, keys } = study;
                 Ok(Study { head, guarantee: (), method: Method::Vertical(method, guarantee), keys })
             }

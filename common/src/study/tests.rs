@@ -6,6 +6,7 @@ use crate::privacy::release::Declaration;
 
 mod budgets;
 mod expectation;
+mod several;
 mod sites;
 mod suggestion;
 

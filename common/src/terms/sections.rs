@@ -1,8 +1,11 @@
 //! Sections of a study file that studies of all methods take.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::glm::Family;
+use crate::id::Role;
 
 /// The coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +35,7 @@ pub struct DealerTerms {
 pub struct Model {
     /// gaussian, binomial or poisson, each with its canonical link.
     pub family: Family,
-    /// Whether there is an intercept; in a vertical study it belongs to Alice's block.
+    /// Whether there is an intercept; in a vertical study it belongs to Alice's block, among several parties to the leader's.
     pub intercept: bool,
     /// The features of a horizontal study; or use `formula`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +51,7 @@ impl Default for Model {
     }
 }
 
-/// A column that one or both parties hold.
+/// A column that one party or all parties hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldColumn {
@@ -65,15 +68,75 @@ impl HeldColumn {
     }
 }
 
-/// Who holds a column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Who holds a column: all parties (`both`, or `all`), or one, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeldBy {
-    /// Both; compared by keyed digest.
+    /// Both parties, alice and bob; compared by keyed digest.
     #[default]
     Both,
-    /// Alice only; what then leaves is declared.
-    Alice,
+    /// Each of several parties; likewise.
+    All,
+    /// This party only: Alice, or the leader of several; what then leaves is declared.
+    One(Role),
+}
+
+impl HeldBy {
+    /// Whether one party holds the column alone.
+    pub fn is_alone(self) -> bool {
+        self.holder().is_some()
+    }
+
+    /// Whether all parties hold the column.
+    pub fn is_shared(self) -> bool {
+        !self.is_alone()
+    }
+
+    /// The party that holds the column alone.
+    pub fn holder(self) -> Option<Role> {
+        match self {
+            HeldBy::Both | HeldBy::All => None,
+            HeldBy::One(role) => Some(role),
+        }
+    }
+
+    /// The word in study files.
+    pub fn word(&self) -> &str {
+        match self {
+            HeldBy::Both => "both",
+            HeldBy::All => "all",
+            HeldBy::One(role) => role.name(),
+        }
+    }
+}
+
+impl Serialize for HeldBy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for HeldBy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HeldBy, D::Error> {
+        struct Word;
+
+        impl serde::de::Visitor<'_> for Word {
+            type Value = HeldBy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`all` or the name of a party")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<HeldBy, E> {
+                match word {
+                    "both" => Ok(HeldBy::Both),
+                    "all" => Ok(HeldBy::All),
+                    name => name.parse().map(HeldBy::One).map_err(|error| E::custom(format!("`held_by`: {error}"))),
+                }
+            }
+        }
+
+        deserializer.deserialize_str(Word)
+    }
 }
 
 /// What all parties know of a column beforehand.

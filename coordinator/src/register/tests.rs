@@ -513,3 +513,95 @@ fn any_order_of_starts_kills_interrupts_and_cuts_ends_in_one_run_of_both_or_tell
         every(&ops);
     }
 }
+
+fn of_three() -> (Study<Vertical>, Role) {
+    let party = |name: &str| format!("[parties.{name}]\ncertificate = \"{name}.example\"\ncolumns = [\"of_{name}\"]\n");
+    let parties: String = ["alice", "bob", "carol"].map(party).concat();
+    let study = parsed(&format!("id = \"s\"\nleader = \"carol\"\n[outcome]\ncolumn = \"y\"\n{parties}"));
+    (study, "carol".parse().unwrap())
+}
+
+#[test]
+fn of_three_parties_a_late_one_is_waited_for_and_all_hear_of_each() {
+    let (study, carol) = of_three();
+    let mut register = Register::new(&study, RUN);
+    for role in [carol, Alice] {
+        register.take(role, join_with(role, &study, None));
+        let say = register.take(role, PartyEvent::Ready);
+        assert!(say.iter().all(|(_, event)| !matches!(event, CoordinatorEvent::Start { .. })), "{say:?}");
+    }
+    assert_eq!(register.run(), None);
+    let say = register.take(Bob, join_with(Bob, &study, None));
+    for told in [peer(Alice, PeerState::Ready), peer(carol, PeerState::Ready)] {
+        assert!(say.contains(&(Bob, told)), "{say:?}");
+    }
+    let say = register.take(Bob, PartyEvent::Ready);
+    for role in [Alice, Bob, carol] {
+        assert!(say.contains(&(role, CoordinatorEvent::Start { run: RUN })), "{role}: {say:?}");
+    }
+    for role in [Alice, Bob] {
+        register.take(role, PartyEvent::Done(Exit::Done));
+        assert_eq!(register.verdict(), None);
+    }
+    let say = register.take(carol, PartyEvent::Done(Exit::Done));
+    assert_eq!(say.iter().filter(|(_, event)| *event == CoordinatorEvent::Ended).count(), 3);
+    assert_eq!(register.verdict(), Some(Exit::Done));
+    assert_eq!(
+        register.status().parties.iter().map(|(name, ..)| &name[..]).collect::<Vec<_>>(),
+        ["alice", "bob", "carol"]
+    );
+}
+
+#[test]
+fn of_three_parties_one_that_is_lost_or_ends_the_run_is_named_to_both_others() {
+    let (study, carol) = of_three();
+    let begun = || {
+        let mut register = Register::new(&study, RUN);
+        for role in [Alice, Bob, carol] {
+            register.take(role, join_with(role, &study, None));
+            register.take(role, PartyEvent::Ready);
+        }
+        register
+    };
+    let mut register = begun();
+    assert_eq!(register.lost(Bob), [Alice, carol].map(|to| (to, peer(Bob, PeerState::Lost))));
+    let say = register.give_up(Bob, 20);
+    let sentence = "the coordinator waited 20 s for bob, whose line was lost";
+    let notice = Notice { exit: Exit::Unreachable, sentence: sentence.to_string() };
+    assert_eq!(say, [Alice, Bob, carol].map(|to| (to, abort(Coordinator, notice.clone()))));
+
+    let mut register = begun();
+    let notice = Notice { exit: Exit::Data, sentence: "no".to_string() };
+    let say = register.take(carol, PartyEvent::Abort(notice.clone()));
+    assert_eq!(say, [Alice, Bob].map(|to| (to, abort(carol, notice.clone()))));
+
+    // Started again without the run: it is over for all three.
+    let mut register = begun();
+    register.lost(Alice);
+    let say = register.take(Alice, join_with(Alice, &study, None));
+    assert_eq!(say.len(), 3, "{say:?}");
+    let told = say.iter().all(|(_, event)| match event {
+        CoordinatorEvent::Abort { notice, .. } => {
+            notice.sentence.ends_with("cannot be taken up: start all parties again")
+        }
+        _ => false,
+    });
+    assert!(told, "{say:?}");
+}
+
+#[test]
+fn of_three_parties_one_that_claims_anothers_name_ends_the_run() {
+    let (study, carol) = of_three();
+    for claimed in [Alice, "dave".parse().unwrap(), Coordinator] {
+        let mut register = Register::new(&study, RUN);
+        register.take(Alice, join_with(Alice, &study, None));
+        register.take(Bob, join_with(Bob, &study, None));
+        let join =
+            PartyEvent::Join { role: claimed, version: VERSION, keys: study.key_digests(), run: None, instance: None };
+        let say = register.take(carol, join);
+        let sentence = format!("carol joined as {claimed}, but its certificate is that of carol");
+        let notice = Notice { exit: Exit::Refused, sentence };
+        assert_eq!(say, [carol, Alice, Bob].map(|to| (to, abort(Coordinator, notice.clone()))));
+        assert_eq!(register.verdict(), Some(Exit::Refused));
+    }
+}

@@ -195,7 +195,12 @@ impl EventRows {
         ledger.register(&registration)?;
         let setting =
             Setting { ledger, data_set: DATA_SET.to_owned(), persons, peer: role.partner().to_string(), pool };
-        let opening = Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] };
+        let opening = Opening {
+            first: role == Role::Bob,
+            run: RUN,
+            seed: [1 + u8::from(role == Role::Bob); 32],
+            peer: role.partner(),
+        };
         Ok(PrivateSession::new(table, opening, setting)?)
     }
 

@@ -135,7 +135,7 @@ impl Forecast<'_> {
         if let Some(lambdas) = self.lambdas() {
             let between = match self.role {
                 Role::Alice => vec![point],
-                Role::Bob | Role::Worker | Role::Coordinator => {
+                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                     let sums = sizes
                         .losses_opened()
                         .map(|(what, each)| one(&format!("{what} at every lambda"), [lambdas, each], lambdas * each));
@@ -157,7 +157,7 @@ impl Forecast<'_> {
                     ),
                 ]
             }
-            Role::Bob | Role::Worker | Role::Coordinator => {
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                 let mut opened = vec![opening.table(), gradient];
                 if sizes.inference() {
                     opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
@@ -183,7 +183,7 @@ impl Forecast<'_> {
     fn masked(&self) -> u64 {
         match self.role {
             Role::Alice => self.alice + 2,
-            Role::Bob | Role::Worker | Role::Coordinator => self.bob + 1,
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.bob + 1,
         }
     }
 
@@ -207,7 +207,7 @@ impl Forecast<'_> {
                 let solution = opening.one(what, [bob, bob + 2], bob * (bob + 2) + 2);
                 table.into_iter().chain([solution]).collect()
             }
-            Role::Bob | Role::Worker | Role::Coordinator => {
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                 vec![opening.table(), opening.one("bob's part of the intercept and of its variance", [1, 2], 2)]
             }
         }
@@ -225,7 +225,7 @@ impl Forecast<'_> {
         let (shared, rows) = match self.role {
             Role::Alice if self.both() => (canary + 1 + (alice + 1) * bob, alice + 1),
             Role::Alice => (canary, alice + 1),
-            Role::Bob | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
         };
         let numbers = self.sizes.beside_table(self.role);
         let keys = greeting(self.study);
@@ -250,7 +250,7 @@ impl Forecast<'_> {
                     "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}",
                     match role {
                         Role::Alice => format!("{own} columns, the outcome"),
-                        Role::Bob | Role::Worker | Role::Coordinator => format!("{own} columns"),
+                        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => format!("{own} columns"),
                     },
                     rows * self.masked(),
                     size(ELEMENT * rows * self.masked()),
@@ -270,7 +270,7 @@ impl Forecast<'_> {
                     Role::Alice => {
                         "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
                     }
-                    Role::Bob | Role::Worker | Role::Coordinator => {
+                    Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                         "how the columns relate to alice's and to the outcome; the report has R squared of each"
                     }
                 };

@@ -14,13 +14,17 @@ impl From<&PartyEvent> for wire::PartyEvent {
     fn from(event: &PartyEvent) -> wire::PartyEvent {
         use party_event::Event;
         let event = match event {
-            PartyEvent::Join { role, version, keys, run, instance } => Event::Join(wire::Join {
-                role: role.to_wire(),
-                version: *version,
-                keys: keys.to_wire(),
-                run: run.to_wire(),
-                instance: instance.to_wire(),
-            }),
+            PartyEvent::Join { role, version, keys, run, instance } => {
+                let (role, role_name) = role.to_wire();
+                Event::Join(wire::Join {
+                    role,
+                    version: *version,
+                    keys: keys.to_wire(),
+                    run: run.to_wire(),
+                    instance: instance.to_wire(),
+                    role_name,
+                })
+            }
             PartyEvent::Ready => Event::Ready(wire::Nothing {}),
             PartyEvent::Progress(progress) => Event::Progress(progress.to_wire()),
             PartyEvent::Abort(notice) => Event::Abort(notice.into()),
@@ -38,7 +42,7 @@ pub fn party_event(event: wire::PartyEvent) -> Result<PartyEvent, PeerFault> {
     use party_event::Event;
     Ok(match event.event.ok_or_else(|| garbage("an event of no known kind"))? {
         Event::Join(join) => PartyEvent::Join {
-            role: checked(join.role)?,
+            role: checked((join.role, join.role_name))?,
             version: join.version,
             keys: checked(join.keys)?,
             run: checked(join.run)?,
@@ -57,11 +61,13 @@ impl From<&CoordinatorEvent> for wire::CoordinatorEvent {
         let event = match event {
             CoordinatorEvent::Welcome { differing } => Event::Welcome(wire::Welcome { differing: differing.clone() }),
             CoordinatorEvent::Peer { role, state } => {
-                Event::Peer(wire::PeerNews { role: role.to_wire(), state: state.to_wire() })
+                let (role, role_name) = role.to_wire();
+                Event::Peer(wire::PeerNews { role, state: state.to_wire(), role_name })
             }
             CoordinatorEvent::Start { run } => Event::Start(wire::Begin { run: run.to_wire() }),
             CoordinatorEvent::Abort { from, notice } => {
-                Event::Abort(wire::RelayedAbort { from: from.to_wire(), notice: Some(notice.into()) })
+                let (from, from_name) = from.to_wire();
+                Event::Abort(wire::RelayedAbort { from, notice: Some(notice.into()), from_name })
             }
             CoordinatorEvent::Ended => Event::Ended(wire::Nothing {}),
         };
@@ -79,10 +85,12 @@ pub fn coordinator_event(event: wire::CoordinatorEvent) -> Result<CoordinatorEve
         Event::Welcome(welcome) => {
             CoordinatorEvent::Welcome { differing: Wire::from_wire(welcome.differing, "the name of a key")? }
         }
-        Event::Peer(news) => CoordinatorEvent::Peer { role: checked(news.role)?, state: checked(news.state)? },
+        Event::Peer(news) => {
+            CoordinatorEvent::Peer { role: checked((news.role, news.role_name))?, state: checked(news.state)? }
+        }
         Event::Start(begin) => CoordinatorEvent::Start { run: checked(begin.run)? },
         Event::Abort(abort) => CoordinatorEvent::Abort {
-            from: checked(abort.from)?,
+            from: checked((abort.from, abort.from_name))?,
             notice: Notice::from(abort.notice.ok_or_else(|| missing("the notice"))?),
         },
         Event::Ended(_) => CoordinatorEvent::Ended,

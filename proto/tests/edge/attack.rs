@@ -259,6 +259,7 @@ async fn calls_of_a_party_take_little_memory() {
                     keys: vec![KeyDigest { name: String::new(), digest: vec![].into() }; 250_000],
                     run: None,
                     instance: None,
+                    role_name: String::new(),
                 })),
             };
             let events = tokio_stream::iter((0..1000).map(move |_| join()));
@@ -270,7 +271,7 @@ async fn calls_of_a_party_take_little_memory() {
             let name = "x".repeat(1000);
             let digest = vec![7; 32];
             let keys = vec![KeyDigest { name, digest: digest.into() }; 480];
-            let join = wire::Join { role: 2, version: 1, keys, run: None, instance: None };
+            let join = wire::Join { role: 2, version: 1, keys, run: None, instance: None, role_name: String::new() };
             let events = tokio_stream::iter(
                 (0..1000).map(move |_| wire::PartyEvent { event: Some(wire::party_event::Event::Join(join.clone())) }),
             );

@@ -218,6 +218,7 @@ fn malformed_events_are_refused() {
             keys: vec![wire::KeyDigest { name: "a".to_owned(), digest: vec![0; digest].into() }],
             run: run.map(|bytes| vec![0; bytes].into()),
             instance: None,
+            role_name: String::new(),
         })))
     };
     assert!(join(1, 32, Some(16)).is_ok());
@@ -239,9 +240,32 @@ fn malformed_events_are_refused() {
     let told = |event| convert::coordinator_event(wire::CoordinatorEvent { event });
     assert!(told(None).is_err());
     assert!(told(Some(coordinator_event::Event::Start(wire::Begin { run: vec![].into() }))).is_err());
-    let news = wire::PeerNews { role: 2, state: 0 };
+    let news = wire::PeerNews { role: 2, state: 0, role_name: String::new() };
     assert!(told(Some(coordinator_event::Event::Peer(news))).is_err());
-    let abort = wire::RelayedAbort { from: 2, notice: None };
+    let abort = wire::RelayedAbort { from: 2, notice: None, from_name: String::new() };
     assert!(told(Some(coordinator_event::Event::Abort(abort))).is_err());
     assert!(convert::status_reply(wire::StatusReply::default()).is_err());
+}
+
+#[test]
+fn events_of_a_party_by_another_name_arrive_with_it() {
+    let carol: Role = "carol".parse().unwrap();
+    for role in [Role::Alice, carol] {
+        let join = PartyEvent::Join { role, version: 1, keys: vec![], run: Some(RunId([3; 16])), instance: None };
+        assert_eq!(convert::party_event((&join).into()).unwrap(), join);
+        let notice = Notice { exit: Exit::Data, sentence: "no".to_owned() };
+        for event in [
+            CoordinatorEvent::Peer { role, state: PeerState::Lost },
+            CoordinatorEvent::Abort { from: role, notice: notice.clone() },
+        ] {
+            assert_eq!(convert::coordinator_event((&event).into()).unwrap(), event);
+        }
+    }
+    let named = |role, name: &str| {
+        let news = wire::PeerNews { role, state: 1, role_name: name.to_owned() };
+        let event = Some(wire::coordinator_event::Event::Peer(news));
+        convert::coordinator_event(wire::CoordinatorEvent { event })
+    };
+    assert!(named(5, "carol").is_ok() && named(1, "").is_ok());
+    assert!(named(5, "").is_err() && named(5, "Carol").is_err() && named(1, "carol").is_err());
 }

@@ -70,10 +70,11 @@ fn values() -> impl Strategy<Value = Vec<f64>> {
 fn coefficient() -> impl Strategy<Value = Coefficient> {
     let some = || prop::option::of(number());
     let p_value = prop::option::of(0.0..=1.0_f64);
-    ("[a-zA-Zäß :()]{0,30}", some(), some(), some(), p_value, some(), some()).prop_map(
-        |(term, estimate, std_error, statistic, p_value, conf_low, conf_high)| Coefficient {
+    let party = prop::sample::select(["alice", "bob", "carol"].map(|name| name.parse::<Role>().unwrap()).to_vec());
+    (party, "[a-zA-Zäß :()]{0,30}", some(), some(), some(), p_value, some(), some()).prop_map(
+        |(party, term, estimate, std_error, statistic, p_value, conf_low, conf_high)| Coefficient {
             term,
-            party: Role::Bob,
+            party,
             estimate,
             std_error,
             statistic,
@@ -173,7 +174,8 @@ fn any_message() -> impl Strategy<Value = Message> {
 }
 
 fn any_header() -> impl Strategy<Value = Header> {
-    let role = prop::sample::select(vec![Role::Alice, Role::Bob, Role::Worker, Role::Coordinator]);
+    let roles = ["alice", "bob", "worker", "coordinator", "carol", "north-west_2", "x2345678901234567890123456789012"];
+    let role = prop::sample::select(roles.map(|name| name.parse::<Role>().unwrap()).to_vec());
     (digest(), any::<[u8; 16]>(), role, any::<u64>()).prop_map(|(study, run, sender, sequence)| Header {
         study,
         run: RunId(run),
@@ -281,10 +283,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     ];
     let key =
         (0..3_usize).prop_map(|n| wire::KeyDigest { name: "k".repeat(n), digest: Bytes::from(vec![0; 31 + n.min(1)]) });
-    let row = (0..5_i32, any::<Option<f64>>()).prop_map(|(party, p_value)| wire::Coefficient {
-        party,
-        p_value,
-        ..Default::default()
+    let row = (0..7_i32, "[a-z]{0,3}", any::<Option<f64>>()).prop_map(|(party, party_name, p_value)| {
+        wire::Coefficient { party, party_name, p_value, ..Default::default() }
     });
     let entries = (prop::collection::vec(key, 0..3), prop::collection::vec(row, 0..3))
         .prop_map(|(keys, coefficients)| Kind::Entries(wire::Entries { keys, coefficients }));
@@ -306,6 +306,7 @@ fn good_header() -> wire::Header {
         run: Bytes::copy_from_slice(&run.0),
         sender: wire::Role::Alice.into(),
         sequence: 5,
+        sender_name: String::new(),
     }
 }
 
@@ -581,6 +582,39 @@ fn names_are_short_and_entries_are_of_the_right_kind_and_number() {
     let mut wrong = table_of(vec![term("x")]);
     wrong[1] = keys(vec![key("a", 32)]);
     says(&fault(wrong), "another kind");
+}
+
+#[test]
+fn a_party_by_another_name_travels_by_its_name_and_alice_and_bob_as_they_always_did() {
+    use prost::Message as _;
+    let start = |role: i32, name: &str| wire::Start {
+        header: Some(wire::Header { sender: role, sender_name: name.to_owned(), ..good_header() }),
+        payload: 0,
+        entries: 0,
+        body: Some(start::Body::Go(wire::Nothing {})),
+    };
+    let carol: Role = "carol".parse().unwrap();
+    let sent = |sender: Role| wired(Message { header: Header { sender, ..header(5) }, body: Body::Go });
+    assert_eq!(sent(carol), [frame(Kind::Start(start(5, "carol")))]);
+    assert_eq!(sent(Role::Bob), [frame(Kind::Start(start(2, "")))]);
+    // By hand: field 3, a varint, 2; field 4, a varint, 5. Nothing is behind it.
+    let bytes = start(2, "").header.unwrap().encode_to_vec();
+    assert_eq!(bytes[bytes.len() - 4..], [0x18, 2, 0x20, 5]);
+    let refused = |role, name: &str| fault([frame(Kind::Start(start(role, name)))]).to_string();
+    for (role, name, says) in [
+        (5, "", "is not the name of a party"),
+        (5, "Carol", "`Carol` is not the name of a party"),
+        (5, "alice", "has a meaning of its own"),
+        (5, "coordinator", "has a meaning of its own"),
+        (5, "x\u{1b}[31m", "is not the name of a party"),
+        (2, "bob", "bob with a name beside its role"),
+        (4, "carol", "coordinator with a name beside its role"),
+        (0, "carol", "0 is not a role"),
+        (6, "carol", "6 is not a role"),
+    ] {
+        let sentence = refused(role, name);
+        assert!(sentence.contains(says) && !sentence.contains('\u{1b}'), "{role} {name}: {sentence}");
+    }
 }
 
 #[test]

@@ -89,7 +89,7 @@ fuzz_target!(|data: &[u8]| {
         journal: Some(Box::new(Heard(heard.into_iter()))),
     };
     let role = if head & 2 == 0 { Role::Alice } else { Role::Bob };
-    let opening = Opening { first: head & 4 == 0, run: RunId([7; 16]), seed: [5; 32] };
+    let opening = Opening { first: head & 4 == 0, run: RunId([7; 16]), seed: [5; 32], peer: role.partner() };
     let Ok(mut session) = MatchSession::new(role, Purpose::MatchFit, &study(), inputs, opening) else { return };
     match session.start() {
         Ok(turn) => drop(turn),

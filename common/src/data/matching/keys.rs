@@ -361,7 +361,7 @@ impl BySide {
         match role {
             Role::Alice => self.alice,
             Role::Bob => self.bob,
-            Role::Worker | Role::Coordinator => 0,
+            Role::Party(_) | Role::Worker | Role::Coordinator => 0,
         }
     }
 }

@@ -70,6 +70,7 @@ pub(super) enum Part {
 pub(super) struct Agreement<T> {
     pub(super) table: T,
     role: Role,
+    pub(super) peer: Role,
     first: Role,
     /// Of the digests: the first speaker's.
     key: [u8; 32],
@@ -78,8 +79,13 @@ pub(super) struct Agreement<T> {
 }
 
 impl<T: Compared> Agreement<T> {
-    pub(super) fn new(table: T, role: Role, first: Role, key: [u8; 32], parts: &'static [Part]) -> Agreement<T> {
-        Agreement { table, role, first, key, parts, said: 0 }
+    pub(super) fn new(table: T, role: Role, opening: &Opening, key: [u8; 32], parts: &'static [Part]) -> Agreement<T> {
+        Agreement { table, role, peer: opening.peer, first: opening.first_speaker(role), key, parts, said: 0 }
+    }
+
+    /// Of the two who talk, the one that is not this one.
+    fn other(&self, role: Role) -> Role {
+        if role == self.role { self.peer } else { self.role }
     }
 
     /// The part that is being compared.
@@ -92,7 +98,7 @@ impl<T: Compared> Agreement<T> {
     }
 
     pub(super) fn step(&self) -> Option<Step> {
-        let speaker = if self.is_answer() { self.first.partner() } else { self.first };
+        let speaker = if self.is_answer() { self.other(self.first) } else { self.first };
         self.part().map(|part| Step {
             speaker,
             expected: match part {
@@ -132,7 +138,7 @@ impl<T: Compared> Agreement<T> {
             (Some(Part::Rows), Body::Rows(theirs)) => self.compare_rows(&theirs)?,
             (Some(Part::Complete), Body::Complete(mask)) => self.table.settle(mask)?,
             (Some(Part::Shared), Body::Shared(theirs)) => {
-                compare_shared(study, &self.shared()?, &theirs)?;
+                compare_shared(study, &self.shared()?, &theirs, (self.role, self.peer))?;
                 shared = Some(theirs);
             }
             _ => return Err(Refusal::Kind),
@@ -147,7 +153,7 @@ impl<T: Compared> Agreement<T> {
             (true, None) => {}
             _ => return Err(PeerFault::Garbage("a proof of rows with a key where none belongs".to_string()).into()),
         }
-        same_rows(&self.table, (self.role, self.role.partner()), &self.key, theirs)
+        same_rows(&self.table, (self.role, self.peer), &self.key, theirs)
     }
 }
 
@@ -187,7 +193,7 @@ impl Agreement<Prepared> {
             Missing::Refuse => &[Part::Rows, Part::Shared],
             Missing::CompleteCases => &[Part::Rows, Part::Complete, Part::Shared],
         };
-        Agreement::new(prepared, role, opening.first_speaker(role), key, parts)
+        Agreement::new(prepared, role, opening, key, parts)
     }
 }
 
@@ -208,9 +214,10 @@ pub(super) fn enough_rows(study: &Study<Vertical>, role: Role, block: &Block, pe
     if study.method.penalty.is_some() || rows >= own + peer {
         return Ok(());
     }
-    let of = |role: Role, columns: usize| format!("{columns} of {role}");
-    let mut counts = [of(role, own), of(role.partner(), peer)];
-    if role == Role::Bob {
+    // Of several parties, another than the leader is told the sum of all others' columns.
+    let others = if study.is_of_several() { "the others".to_string() } else { role.partner().to_string() };
+    let mut counts = [format!("{own} of {role}"), format!("{peer} of {others}")];
+    if !study.is_first(role) {
         counts.reverse();
     }
     Err(Abort::Data(format!(
@@ -221,8 +228,14 @@ pub(super) fn enough_rows(study: &Study<Vertical>, role: Role, block: &Block, pe
     .into())
 }
 
-/// Checks that columns which both hold are the same.
-fn compare_shared(study: &Study<Vertical>, ours: &Shared, theirs: &Shared) -> Result<(), Abort> {
+/// Checks that columns which all hold are the same.
+pub(super) fn compare_shared(
+    study: &Study<Vertical>,
+    ours: &Shared,
+    theirs: &Shared,
+    (role, peer): (Role, Role),
+) -> Result<(), Abort> {
+    let (one, other) = if study.is_first(role) { (role, peer) } else { (peer, role) };
     let compared = [
         ("outcome", Some(study.method.outcome.column.clone()), ours.outcome, theirs.outcome),
         ("offset", study.method.offset.as_ref().map(|offset| offset.column.clone()), ours.offset, theirs.offset),
@@ -233,7 +246,7 @@ fn compare_shared(study: &Study<Vertical>, ours: &Shared, theirs: &Shared) -> Re
         if ours != theirs {
             let column = column.map_or(String::new(), |column| format!(" `{column}`"));
             return Err(Abort::Data(format!(
-                "the {what}{column} differs between alice and bob, who should hold the same values"
+                "the {what}{column} differs between {one} and {other}, who should hold the same values"
             )));
         }
     }

@@ -2,7 +2,6 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use crate::id::Role;
 use crate::session::PeerFault;
 
 use super::block::{Block, Tables};
@@ -306,13 +305,13 @@ impl Work {
         Some(())
     }
 
-    /// What the receiver returns, and keeps for itself. Of columns that depend on each other Bob's go, no matter who receives:
-    /// as the sender he sees them in the returned factor.
+    /// What the receiver returns, and keeps for itself. Of columns that depend on each other the second party's go, no matter who
+    /// receives: as the sender it sees them in the returned factor.
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
         let mut dependent = 0;
         if reading.dependent.is_empty() {
             self.inference = Some(Learnt { inference: reading.inference, residual: reading.residual, before });
-        } else if self.role == Role::Bob {
+        } else if !self.study.is_first(self.role) {
             dependent = reading.dependent.len() as u32;
             self.encoded.block.drop_columns(&reading.dependent);
         }
@@ -367,7 +366,7 @@ impl Work {
         Ok(0)
     }
 
-    /// At Bob as the sender: sets the columns aside that turned out to depend on Alice's.
+    /// At the second party as the sender: sets the columns aside that turned out to depend on the first one's.
     pub(super) fn drop_dependent(&mut self) -> u32 {
         let dependent = std::mem::take(&mut self.dependent);
         self.encoded.block.drop_columns(&dependent);

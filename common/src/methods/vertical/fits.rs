@@ -135,18 +135,21 @@ const GROWING: f64 = 1e-3;
 impl Fits {
     pub(super) fn new(
         study: &std::sync::Arc<Study<Vertical>>,
-        role: Role,
+        (role, peer_role): (Role, Role),
         policy: &Policy,
         encoded: &Encoded,
         peer: usize,
     ) -> Fits {
         let block = &encoded.block;
         let own = block.columns();
-        // Alice leads when both have as many: she holds the intercept and would begin anyway.
-        let own_leads = own < peer || (own == peer && role == Role::Alice);
+        let own_leads = match study.leader_of_several() {
+            Some(leader) => role == leader,
+            // Alice leads when both have as many: she holds the intercept and would begin anyway.
+            None => own < peer || (own == peer && role == Role::Alice),
+        };
         Fits {
             role,
-            leader: if own_leads { role } else { role.partner() },
+            leader: if own_leads { role } else { peer_role },
             study: std::sync::Arc::clone(study),
             max_disclosure: policy.max_disclosure,
             policy_rounds: policy.max_rounds,
@@ -250,8 +253,8 @@ impl Fits {
 
     /// The largest mean score of the own standardised columns at the null model.
     fn null_gradient(&mut self, block: &mut Block, intercept: bool) -> f64 {
-        let hidden_at_peer = self.role == Role::Bob
-            && self.study.method.outcome.held_by == crate::study::HeldBy::Alice
+        let hidden_at_peer = !self.study.is_first(self.role)
+            && self.study.method.outcome.held_by.is_alone()
             && block.outcome().family == Family::Gaussian;
         let constant = block.null_intercept(intercept && !hidden_at_peer);
         let mut beta = DVector::zeros(block.columns());
@@ -329,7 +332,7 @@ impl Fits {
 
     /// Whether the partner's predictions carry a term that only it holds.
     fn partner_hides(&self) -> bool {
-        self.role == Role::Bob && hidden_at_alice(&self.study)
+        !self.study.is_first(self.role) && hidden_at_first(&self.study)
     }
 
     /// Prepares the block for the present fit.
@@ -591,9 +594,7 @@ impl Fits {
             Family::Gaussian => followers.unsettled(root),
             // A variance is at most a quarter.
             Family::Binomial => followers.unsettled(|row| 0.25 * root(row)),
-            Family::Poisson => {
-                followers.unsettled(|row| root(row) * outcome.family.variance(block.predictor(row)))
-            }
+            Family::Poisson => followers.unsettled(|row| root(row) * outcome.family.variance(block.predictor(row))),
         };
         moved / (block.weight_sum().sqrt() * outcome.spread)
     }
@@ -723,7 +724,7 @@ impl Fits {
     fn open(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
         let warm = self.enter(encoded)?;
         let block = &mut encoded.block;
-        if self.role == Role::Alice && !warm {
+        if self.study.is_first(self.role) && !warm {
             block.solve(inner_tol(1.0), None);
         }
         self.own_change = f64::INFINITY;
@@ -837,7 +838,11 @@ fn sound(partial: &Partial, expected: usize, may_be_zero: bool) -> Result<(), Pe
     let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
     let scalars = [partial.penalty, partial.certificate];
     if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan() {
-        return Err(PeerFault::Value { what: "partial predictions", expected: "a finite number", round: partial.round });
+        return Err(PeerFault::Value {
+            what: "partial predictions",
+            expected: "a finite number",
+            round: partial.round,
+        });
     }
     Ok(())
 }
@@ -854,9 +859,9 @@ fn exact_tol(certificate: f64) -> f64 {
     (1e-6 * certificate).clamp(1e-14, 1e-10)
 }
 
-/// Whether Alice's predictions carry a term that only she holds.
-fn hidden_at_alice(study: &Study<Vertical>) -> bool {
-    let alone = |column: &crate::study::HeldColumn| column.held_by == crate::study::HeldBy::Alice;
+/// Whether the first party's predictions carry a term that only it holds.
+fn hidden_at_first(study: &Study<Vertical>) -> bool {
+    let alone = |column: &crate::study::HeldColumn| column.held_by.is_alone();
     (alone(&study.method.outcome) && study.method.family == Family::Gaussian)
         || study.method.offset.as_ref().is_some_and(alone)
 }

@@ -345,7 +345,7 @@ pub(super) fn frames(
 pub(super) fn side(role: Role) -> Side {
     match role {
         Role::Alice => Side::Left,
-        Role::Bob | Role::Worker | Role::Coordinator => Side::Right,
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Side::Right,
     }
 }
 

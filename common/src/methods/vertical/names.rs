@@ -1,6 +1,7 @@
-//! Which coefficients a peer may send: those of the terms that the study gives it.
+//! Which coefficients a peer may send: those of the terms that the study gives it, and among several parties, from the leader, those of
+//! all others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::data::formula::{Formula, Term};
 use crate::data::functions::Factor;
@@ -9,21 +10,33 @@ use crate::id::Role;
 use crate::session::PeerFault;
 use crate::study::{ColumnTerms, Study, Vertical};
 
-/// Checks the names in the peer's part of the coefficient table.
+/// Whose coefficients a peer shows: its own; the leader of several shows those of all others.
+pub(super) fn shown_by(study: &Study<Vertical>, peer: Role, receiver: Role) -> Vec<Role> {
+    match study.leader_of_several() {
+        Some(leader) if leader == peer => study.others(receiver),
+        Some(_) | None => vec![peer],
+    }
+}
+
+/// Checks the names in the coefficient tables of these parties, each row against the party that it names.
 ///
 /// The columns of a `.` stand in the peer's file only, so that any name goes there; so do the levels of a column without declared
 /// ones, where a name must begin with the column's.
 ///
 /// # Errors
 /// A name that the study does not give the peer, or one that comes twice.
-pub(super) fn given(study: &Study<Vertical>, peer: Role, rows: &[Coefficient]) -> Result<(), PeerFault> {
-    let [terms, others] = [peer, peer.partner()].map(|role| Terms::of(study, role));
+pub(super) fn given(study: &Study<Vertical>, parties: &[Role], rows: &[Coefficient]) -> Result<(), PeerFault> {
+    let all: BTreeMap<Role, Terms> = study.method.parties.keys().map(|role| (*role, Terms::of(study, *role))).collect();
     let mut seen = BTreeSet::new();
     for (place, row) in rows.iter().enumerate() {
-        let intercept = peer == Role::Alice && place == 0 && row.term == INTERCEPT;
-        let named = terms.name(study, &row.term) && (terms.exactly(&row.term) || !others.exactly(&row.term));
-        if !(intercept || named || terms.rest) || !seen.insert(&row.term) {
-            return Err(PeerFault::Term { came: row.term.clone() });
+        let wrong = || PeerFault::Term { came: row.term.clone() };
+        let terms = all.get(&row.party).filter(|_| parties.contains(&row.party)).ok_or_else(wrong)?;
+        let mut others = all.iter().filter(|(role, _)| **role != row.party);
+        let intercept = study.is_first(row.party) && place == 0 && row.term == INTERCEPT;
+        let named = terms.name(study, &row.term)
+            && (terms.exactly(&row.term) || !others.any(|(_, other)| other.exactly(&row.term)));
+        if !(intercept || named || terms.rest) || !seen.insert((row.party, &row.term)) {
+            return Err(wrong());
         }
     }
     Ok(())
@@ -94,8 +107,8 @@ mod tests {
         Study::parse(&text).unwrap().vertical().unwrap()
     }
 
-    fn rows(names: &[&str]) -> Vec<Coefficient> {
-        let row = |name: &&str| Coefficient::new(name.to_string(), Role::Bob, Some(1.0), None, Family::Gaussian, 9.0);
+    fn rows(party: Role, names: &[&str]) -> Vec<Coefficient> {
+        let row = |name: &&str| Coefficient::new(name.to_string(), party, Some(1.0), None, Family::Gaussian, 9.0);
         names.iter().map(row).collect()
     }
 
@@ -122,7 +135,7 @@ mod tests {
             (functions, &["poly(b, 2)3"], Some("poly(b, 2)3")),
             (functions, &["log(b)1"], Some("log(b)1")),
         ] {
-            let fault = given(&study(bob), Role::Bob, &rows(names)).err();
+            let fault = given(&study(bob), &[Role::Bob], &rows(Role::Bob, names)).err();
             assert_eq!(fault, refused.map(|came| PeerFault::Term { came: came.to_string() }), "{bob} {names:?}");
         }
     }
@@ -130,8 +143,36 @@ mod tests {
     #[test]
     fn alice_has_the_intercept_first() {
         let study = study("columns = [\"b\"]");
-        assert!(given(&study, Role::Alice, &rows(&["(Intercept)", "a", "a1"])).is_ok());
-        assert!(given(&study, Role::Alice, &rows(&["a", "(Intercept)"])).is_err());
-        assert!(given(&study, Role::Alice, &rows(&["b"])).is_err());
+        let alice = |names: &[&str]| given(&study, &[Role::Alice], &rows(Role::Alice, names));
+        assert!(alice(&["(Intercept)", "a", "a1"]).is_ok());
+        assert!(alice(&["a", "(Intercept)"]).is_err());
+        assert!(alice(&["b"]).is_err());
+        // Rows of another party than the one that sends them.
+        assert!(given(&study, &[Role::Alice], &rows(Role::Bob, &["b"])).is_err());
+    }
+
+    #[test]
+    fn the_leader_of_several_shows_the_terms_of_all_but_the_receiver_each_under_its_party() {
+        let text = "id = \"x\"\nleader = \"bob\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a\"]\n\
+                    [parties.bob]\ncertificate = \"bob\"\ncolumns = [\"b\"]\n[parties.carol]\ncertificate = \"carol\"\ncolumns = [\"c\"]\n";
+        let study = Study::parse(text).unwrap().vertical().unwrap();
+        let carol: Role = "carol".parse().unwrap();
+        let dave: Role = "dave".parse().unwrap();
+        let to_carol = shown_by(&study, Role::Bob, carol);
+        assert_eq!(to_carol, [Role::Bob, Role::Alice]);
+        assert_eq!(shown_by(&study, carol, Role::Bob), [carol]);
+        let joined =
+            |parts: &[(Role, &[&str])]| parts.iter().flat_map(|(role, names)| rows(*role, names)).collect::<Vec<_>>();
+        let shown = |parts: &[(Role, &[&str])]| given(&study, &to_carol, &joined(parts));
+        assert!(shown(&[(Role::Bob, &["(Intercept)", "b"]), (Role::Alice, &["a"])]).is_ok());
+        for wrong in [
+            &[(Role::Bob, &["b"][..]), (carol, &["c"])],
+            &[(Role::Bob, &["b"]), (dave, &["a"])],
+            &[(Role::Bob, &["a"]), (Role::Alice, &["b"])],
+            &[(Role::Alice, &["(Intercept)"]), (Role::Bob, &["b"])],
+            &[(Role::Alice, &["a"]), (Role::Alice, &["a"])],
+        ] {
+            assert!(shown(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

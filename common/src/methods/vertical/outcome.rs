@@ -12,7 +12,7 @@ use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, HeldBy, Study, Vertical};
+use crate::study::{CoefficientTerms, Study, Vertical};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
@@ -23,7 +23,7 @@ use super::session::Work;
 /// What one side gets out of a vertical fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerticalFit {
-    /// Own rows, and the peer's where the study shares them: Alice's first.
+    /// Own rows, and all others' where the study shares them: those of the first party first.
     pub coefficients: Vec<Coefficient>,
     /// Fit statistics.
     pub statistics: Statistics,
@@ -91,7 +91,7 @@ pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
 
 /// The results that this side sends.
 pub(super) fn results(work: &Work) -> Result<Results, Abort> {
-    let statistics = (work.role == Role::Alice).then(|| statistics(work)).transpose()?;
+    let statistics = work.study.is_first(work.role).then(|| statistics(work)).transpose()?;
     let ends: Vec<FitEnd> = work.fits.fitted.iter().map(|fit| fit.end).collect();
     let coefficients = match work.study.method.fit.coefficients {
         CoefficientTerms::Own => None,
@@ -105,7 +105,7 @@ pub(super) fn check_results(
     study: &Study<Vertical>,
     own: &[Fitted],
     folds: usize,
-    peer: Role,
+    (role, peer): (Role, Role),
     results: &Results,
 ) -> Result<(), PeerFault> {
     if results.fits.len() != own.len() {
@@ -121,19 +121,27 @@ pub(super) fn check_results(
     if !finite {
         return Err(PeerFault::Value { what: "results", expected: "finite", round: 0 });
     }
-    check_shown(study, peer, results)
+    check_shown(study, (role, peer), results)
 }
 
-/// Checks that the peer shows the coefficients that the study gives it to show, and Alice the statistics.
-pub(super) fn check_shown(study: &Study<Vertical>, peer: Role, results: &Results) -> Result<(), PeerFault> {
+/// Checks that the peer shows the coefficients that the study gives it to show, and the first party the statistics.
+pub(super) fn check_shown(
+    study: &Study<Vertical>,
+    (role, peer): (Role, Role),
+    results: &Results,
+) -> Result<(), PeerFault> {
     let shared = study.method.fit.coefficients == CoefficientTerms::Shared;
-    let owned = results.coefficients.iter().flatten().all(|row| row.party == peer);
+    let shown = names::shown_by(study, peer, role);
+    let owned = results.coefficients.iter().flatten().all(|row| shown.contains(&row.party));
     if results.coefficients.is_some() != shared || !owned {
         return Err(PeerFault::Kind { came: "coefficients", expected: "those that the study shares" });
     }
-    names::given(study, peer, results.coefficients.as_deref().unwrap_or_default())?;
-    if results.statistics.is_some() != (peer == Role::Alice) {
-        return Err(PeerFault::Kind { came: "fit statistics", expected: "those of alice" });
+    names::given(study, &shown, results.coefficients.as_deref().unwrap_or_default())?;
+    if results.statistics.is_some() != study.is_first(peer) {
+        return Err(PeerFault::Kind {
+            came: "fit statistics",
+            expected: "those of the party that holds the intercept",
+        });
     }
     Ok(())
 }
@@ -375,7 +383,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         return Err(Abort::Bug("the peer's results are missing".to_string()));
     };
     let statistics = match (role, &work.own_results) {
-        (Role::Alice, Some(own)) => own.statistics.clone(),
+        (first, Some(own)) if work.study.is_first(first) => own.statistics.clone(),
         _ => peer.statistics.clone(),
     };
     let statistics = statistics.unwrap_or_default();
@@ -383,7 +391,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     let own = table(work, fit, statistics.dispersion);
     let model = model(&work.study, role, &work.encoded, run, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
-    let coefficients = if role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
+    let coefficients = in_order(&work.study, [own, theirs].concat());
     let path = work.study.method.penalty.as_ref().map(|_| path(work, peer));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
     let mut termination = terminations.clone().find(|reason| !reason.converged()).unwrap_or(Termination::Converged);
@@ -407,6 +415,13 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         shown_lambda: work.fits.lambda_of(fit),
         model,
     })
+}
+
+/// Rows of the coefficient table party by party, in the study's order.
+pub(super) fn in_order(study: &Study<Vertical>, mut rows: Vec<Coefficient>) -> Vec<Coefficient> {
+    let order = study.parties_in_order();
+    rows.sort_by_key(|row| order.iter().position(|role| *role == row.party));
+    rows
 }
 
 fn path(work: &Work, peer: &Results) -> Vec<PathPoint> {
@@ -438,7 +453,7 @@ fn path(work: &Work, peer: &Results) -> Vec<PathPoint> {
 fn notes(work: &Work, termination: Termination) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
     notes.extend(below_rounding(work).filter(|_| termination.converged()));
-    notes.extend(data_notes(work.role, &work.encoded, work.encoded.block.dropped()));
+    notes.extend(data_notes(&work.study, work.role, &work.encoded, work.encoded.block.dropped()));
     if work.study.method.penalty.is_some() {
         notes.push("penalised estimates have no standard errors".to_string());
     } else if let Some(reason) = &work.no_inference {
@@ -451,7 +466,7 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
 }
 
 /// What the reader must know of the own columns and rows; `dropped` are the places of the terms that were set aside.
-pub(super) fn data_notes(role: Role, encoded: &Encoded, dropped: &[usize]) -> Vec<String> {
+pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded, dropped: &[usize]) -> Vec<String> {
     let mut notes = Vec::new();
     let dropped: Vec<&str> = dropped.iter().filter_map(|place| encoded.terms.get(*place)).map(String::as_str).collect();
     if !dropped.is_empty() {
@@ -462,13 +477,15 @@ pub(super) fn data_notes(role: Role, encoded: &Encoded, dropped: &[usize]) -> Ve
         notes.push(format!("{} rows have weight zero and do not count", encoded.unweighted));
     }
     if let Some(complete) = &encoded.complete {
-        let (own, peer) = (complete.own, complete.peer);
-        let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-        notes.push(format!(
-            "{} rows dropped because a value is missing: {alice} at alice, {bob} at bob, {} at both",
-            complete.dropped.count(),
-            complete.both
-        ));
+        let (own, peer, all) = (complete.own, complete.peer, complete.dropped.count());
+        let where_missing = match study.is_of_several() {
+            true => format!("{own} at {role}, {peer} at others, {} at {role} and others", complete.both),
+            false => {
+                let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
+                format!("{alice} at alice, {bob} at bob, {} at both", complete.both)
+            }
+        };
+        notes.push(format!("{all} rows dropped because a value is missing: {where_missing}"));
     }
     notes
 }
@@ -495,8 +512,8 @@ fn disclosure(work: &Work) -> Disclosure {
     let disclosures = study.disclosures(role);
     let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
     // The meter's last column, where Alice's predictions contain what she holds alone.
-    let hidden = match (&study.method.offset, study.method.outcome.held_by, study.method.family) {
-        (_, HeldBy::Alice, Family::Gaussian) | (None, ..) => study.method.outcome.column.clone(),
+    let hidden = match (&study.method.offset, study.method.outcome.held_by.is_alone(), study.method.family) {
+        (_, true, Family::Gaussian) | (None, ..) => study.method.outcome.column.clone(),
         (Some(offset), ..) => offset.column.clone(),
     };
     let shares = meter.shares();
@@ -505,7 +522,7 @@ fn disclosure(work: &Work) -> Disclosure {
         (study.sends_outcome() && study.method.family != Family::Gaussian).then_some(&study.method.outcome),
         study.method.weights.as_ref().filter(|_| study.sends_weights()),
     ];
-    let whole = whole.into_iter().flatten().filter(|_| role == Role::Alice);
+    let whole = whole.into_iter().flatten().filter(|_| study.is_first(role));
     let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
     // Predictions of new rows are declared by the study, but no fit makes any.
     let declared = disclosures.declared().iter().filter(|declaration| **declaration != Declaration::Prediction);

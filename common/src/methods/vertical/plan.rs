@@ -71,7 +71,7 @@ impl Side {
     pub fn of(role: Role) -> Side {
         match role {
             Role::Alice => Side::Alice,
-            Role::Bob | Role::Worker | Role::Coordinator => Side::Bob,
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Side::Bob,
         }
     }
 

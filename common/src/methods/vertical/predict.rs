@@ -201,7 +201,7 @@ impl PredictSession {
     pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
         let (role, study) = (rows.role, Arc::clone(&rows.study));
         let key = Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0;
-        let agreement = Agreement::new(rows, role, opening.first_speaker(role), key, &[Part::Rows]);
+        let agreement = Agreement::new(rows, role, &opening, key, &[Part::Rows]);
         let script = PredictScript { agreement, scored: false, theirs: None };
         Conversation::open(role, Purpose::Predict, &study, &opening, script)
     }
@@ -212,7 +212,8 @@ impl Script for PredictScript {
     type Output = Option<Scores>;
 
     fn step(&self) -> Option<Step> {
-        let speaker = self.agreement.table.study.method.prediction.result_to.partner();
+        let NewRows { role, study, .. } = &self.agreement.table;
+        let speaker = if study.result_to() == *role { self.agreement.peer } else { *role };
         let scores = Step { speaker, expected: "predictions of new rows" };
         self.agreement.step().or((!self.scored).then_some(scores))
     }

@@ -13,7 +13,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::secure::open::Limits;
 use crate::session::Abort;
-use crate::study::{HeldBy, HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
+use crate::study::{HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
 
 use super::block::{Block, Outcome};
 
@@ -51,15 +51,15 @@ impl Policy {
                 };
             }
         }
-        if role != Role::Alice {
+        if !study.is_first(role) {
             return Ok(());
         }
         let outcome = &study.method.outcome;
-        if !self.allow_outcome && outcome.held_by == HeldBy::Alice {
+        if !self.allow_outcome && outcome.held_by.is_alone() {
             return refuse(match study.sends_outcome() {
                 true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
                 false => {
-                    format!("partial predictions contain the outcome `{}`, which alice holds alone", outcome.column)
+                    format!("partial predictions contain the outcome `{}`, which {role} holds alone", outcome.column)
                 }
             });
         }
@@ -135,7 +135,7 @@ pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> R
         }
     };
     for (column, _) in shared_columns(study) {
-        if held(column, role) {
+        if held(study, column, role) {
             add(&column.column);
         }
     }
@@ -150,7 +150,8 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     let mut needed: Vec<String> = Vec::new();
     let terms = terms(study, role, header)?;
     let columns = formula::columns(&terms);
-    let offset = study.method.offset.iter().filter(|offset| held(offset, role)).map(|offset| offset.column.as_str());
+    let offset =
+        study.method.offset.iter().filter(|offset| held(study, offset, role)).map(|offset| offset.column.as_str());
     for name in columns.into_iter().chain(offset) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
@@ -159,7 +160,7 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     Ok(needed)
 }
 
-/// The offset of new rows that this party adds: Alice's, so that one held by both counts once.
+/// The offset of new rows that this party adds: the first one's, so that one held by both counts once.
 pub(super) fn own_offset(
     study: &Study<Vertical>,
     role: Role,
@@ -167,7 +168,7 @@ pub(super) fn own_offset(
     dropped: Option<&Mask>,
 ) -> Result<Option<Vec<f64>>, Abort> {
     match &study.method.offset {
-        Some(offset) if role == Role::Alice => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
+        Some(offset) if study.is_first(role) => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
         _ => Ok(None),
     }
 }
@@ -178,8 +179,8 @@ fn shared_columns(study: &Study<Vertical>) -> impl Iterator<Item = (&HeldColumn,
         .chain(study.method.weights.iter().map(|column| (column, "the weights")))
 }
 
-fn held(column: &HeldColumn, role: Role) -> bool {
-    column.held_by == HeldBy::Both || role == Role::Alice
+fn held(study: &Study<Vertical>, column: &HeldColumn, role: Role) -> bool {
+    column.held_by.is_shared() || study.is_first(role)
 }
 
 pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
@@ -262,7 +263,7 @@ impl Prepared {
 
     /// Whether this party's policy lets a basis be exchanged.
     pub(super) fn allows_basis(&self) -> bool {
-        let sends = self.study.method.inference.sender == self.role;
+        let sends = self.study.sends_basis(self.role);
         self.policy.allow_basis && !(sends && self.policy.max_disclosure.is_some_and(|most| most < 1.0))
     }
 
@@ -291,7 +292,7 @@ impl Prepared {
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
         let weights = match &study.method.weights {
-            Some(column) if held(column, role) => {
+            Some(column) if held(&study, column, role) => {
                 Some(outcome::weights(frame, &column.column, dropped).map_err(refused)?)
             }
             _ => None,
@@ -299,7 +300,7 @@ impl Prepared {
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
         let mut notes = loosened(&study, role, &self.policy.limits);
-        let own_outcome = if held(&study.method.outcome, role) {
+        let own_outcome = if held(&study, &study.method.outcome, role) {
             let (column, support) = (&study.method.outcome.column, support(study.method.family));
             let read = outcome::outcome(frame, column, support, weights.as_deref(), dropped).map_err(refused)?;
             notes.extend(read.notes.iter().map(ToString::to_string));
@@ -308,7 +309,7 @@ impl Prepared {
             None
         };
         let offset = match &study.method.offset {
-            Some(column) if held(column, role) => {
+            Some(column) if held(&study, column, role) => {
                 outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
             }
             _ => None,
@@ -322,7 +323,7 @@ impl Prepared {
         };
         let learnt = functions::derive(frame, &self.terms, dropped, None).map_err(refused)?;
         if study.method.penalty.is_none() {
-            let intercept = usize::from(study.method.intercept && role == Role::Alice);
+            let intercept = usize::from(study.method.intercept && study.is_first(role));
             encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
         }
         let design = encode::encode(frame, &self.terms, true, dropped).map_err(refused)?;
@@ -344,7 +345,7 @@ impl Prepared {
             spread: 1.0,
         };
         let intercept = study.method.intercept;
-        let mut block = Block::new(design.matrix, intercept && role == Role::Alice, intercept, outcome_in_use);
+        let mut block = Block::new(design.matrix, intercept && study.is_first(role), intercept, outcome_in_use);
         if own_outcome.is_some() {
             block.measure_spread(intercept);
         }
@@ -393,14 +394,14 @@ fn support(family: Family) -> Support {
     }
 }
 
-/// What Alice holds alone and her partial predictions contain.
+/// What the first party holds alone and its partial predictions contain.
 fn hidden(study: &Study<Vertical>, role: Role, outcome: Option<&[f64]>, offset: Option<&[f64]>) -> Option<Vec<f64>> {
-    if role != Role::Alice {
+    if !study.is_first(role) {
         return None;
     }
-    let offset_alone = study.method.offset.as_ref().is_some_and(|offset| offset.held_by == HeldBy::Alice);
+    let offset_alone = study.method.offset.as_ref().is_some_and(|offset| offset.held_by.is_alone());
     let offset = offset.filter(|_| offset_alone);
-    if study.method.outcome.held_by == HeldBy::Alice && study.method.family == Family::Gaussian {
+    if study.method.outcome.held_by.is_alone() && study.method.family == Family::Gaussian {
         let offset = |row: usize| offset.map_or(0.0, |offset| offset[row]);
         return Some(outcome.into_iter().flatten().enumerate().map(|(row, y)| offset(row) - y).collect());
     }

@@ -269,8 +269,13 @@ fn convergence(report: &Report) -> Section {
     section.facts(certificates.chain(tolerance))
 }
 
-fn party(role: Option<Role>) -> &'static str {
-    role.map_or("this party", Role::name)
+fn party(role: Option<Role>) -> String {
+    role.map_or_else(|| "this party".to_string(), |role| role.to_string())
+}
+
+/// Who saw what left a party.
+fn peer(role: Option<Role>, unknown: &str) -> String {
+    role.map_or_else(|| unknown.to_string(), |role| role.partner().to_string())
 }
 
 /// Whether columns left behind masks only. The mode of the run is part of the value, so that a report that was read back says the same.
@@ -294,8 +299,8 @@ fn disclosure(report: &Report) -> Section {
     let noised = is_noised(report);
     let kinds = |left: &Disclosure| kinds_left(left, noised).unwrap_or_else(|| left.kinds());
     let columns = vec![
-        Column::left("From", of(&|role, _| party(role).to_string())).parties(all.iter().map(|(role, _)| *role)),
-        Column::left("Seen by", of(&|role, _| role.map_or("the peer", |role| role.partner().name()).to_string())),
+        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role)),
+        Column::left("Seen by", of(&|role, _| peer(role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| kinds(left))).class("wrap"),
         Column::right("Vectors", of(&|_, left| thousands(left.vectors))),
         Column::right("Bytes", of(&|role, _| sent(role))),
@@ -486,7 +491,7 @@ pub fn reconstructible(report: &Report) -> Vec<String> {
                 format!("{} ({})", names.join(", "), percent(group[0].share))
             })
             .collect();
-        let peer = role.map_or("the other party", |role| role.partner().name());
+        let peer = peer(role, "the other party");
         let more = match more {
             0 => String::new(),
             1 => " and 1 more column".to_string(),

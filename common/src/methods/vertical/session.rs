@@ -1,10 +1,11 @@
-//! The conversation of Alice and Bob for a plain fit.
+//! The conversation of two parties for a plain fit: Alice and Bob, or one of several with their leader, in which it sees the sum of
+//! all others.
 //!
 //! The script, after greetings with the study's digest:
 //!
 //! 1. proof of rows, complete rows where asked for, digests of shared columns;
-//! 2. vectors that Alice holds alone, where the study declares them;
-//! 3. the fits: partial predictions to and fro until the leader, the party with fewer columns, ends them;
+//! 2. vectors that the first party, Alice or the leader, holds alone, where the study declares them;
+//! 3. the fits: partial predictions to and fro until the leader, of two the party with fewer columns, ends them;
 //! 4. the projection exchange, where the study and both policies allow it;
 //! 5. results.
 
@@ -19,7 +20,7 @@ use crate::fit::Termination;
 use crate::glm::Family;
 use crate::id::{Digest, Role, RunId};
 use crate::session::{Abort, PeerFault};
-use crate::study::{HeldBy, HeldColumn, Study, Vertical};
+use crate::study::{HeldColumn, Study, Vertical};
 
 use super::agree::{self, Agreement, Compared};
 use super::exchange::{self, Receiving, Sending};
@@ -99,11 +100,12 @@ pub(super) enum BasisPurpose {
 /// What exists once the rows are settled.
 pub(super) struct Work {
     pub(super) role: Role,
+    pub(super) peer_role: Role,
     pub(super) study: Arc<Study<Vertical>>,
     first: Role,
     run: RunId,
     pub(super) place: Place,
-    /// What Alice holds alone and has not sent yet.
+    /// What the first party holds alone and has not sent yet.
     held: std::vec::IntoIter<HeldKind>,
     pub(super) peer_columns: usize,
     pub(super) rng: ChaCha20Rng,
@@ -202,7 +204,7 @@ impl VerticalScript {
             (true, true, true) => None,
             (false, _, _) => Some("the study does not allow them".to_string()),
             (true, false, _) => forbids(role),
-            (true, true, false) => forbids(role.partner()),
+            (true, true, false) => forbids(self.agreement.peer),
         };
         Ok(Stage::Agreeing { peer_columns, no_basis })
     }
@@ -254,7 +256,7 @@ impl Compared for Prepared {
             Some(values) if by_both => Some(Digest(align::digest_numbers(label, values, key))),
             _ => None,
         };
-        let both = |column: Option<&HeldColumn>| column.is_some_and(|column| column.held_by == HeldBy::Both);
+        let both = |column: Option<&HeldColumn>| column.is_some_and(|column| column.held_by.is_shared());
         let folds = encoded.folds.as_ref().map(|folds| folds.iter().map(|fold| f64::from(*fold)).collect());
         Ok(Shared {
             outcome: digest("outcome", both(Some(&study.method.outcome)), &encoded.outcome),
@@ -267,13 +269,13 @@ impl Compared for Prepared {
     }
 }
 
-/// The vectors that Alice holds alone and sends, in order.
+/// The vectors that the first party holds alone and sends, in order.
 fn held(study: &Study<Vertical>) -> Vec<HeldKind> {
     let mut held = Vec::new();
-    if study.method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice) {
+    if study.method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone()) {
         held.push(HeldKind::Weights);
     }
-    if study.method.outcome.held_by == HeldBy::Alice {
+    if study.method.outcome.held_by.is_alone() {
         match study.method.family {
             Family::Gaussian => held.push(HeldKind::Scale),
             Family::Binomial | Family::Poisson => held.push(HeldKind::Outcome),
@@ -298,10 +300,11 @@ impl Work {
         if encoded.block.columns() + peer_columns == 0 {
             return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
         }
-        let fits = Fits::new(&study, role, &prepared.policy, &encoded, peer_columns);
+        let fits = Fits::new(&study, (role, opening.peer), &prepared.policy, &encoded, peer_columns);
         let rotation = Digest::of(&[b"rotation".as_slice(), opening.seed.as_slice()].concat()).0;
         Ok(Work {
             role,
+            peer_role: opening.peer,
             first: opening.first_speaker(role),
             run: opening.run,
             place: Place::Fit,
@@ -336,20 +339,35 @@ impl Work {
         Progress { phase, fit, round, certificate }
     }
 
+    /// Of the two who talk, the one that is not this one.
+    fn other(&self, role: Role) -> Role {
+        if role == self.role { self.peer_role } else { self.role }
+    }
+
+    /// Of the two who talk, the one that does not hold the intercept.
+    fn second(&self) -> Role {
+        if self.study.is_first(self.role) { self.peer_role } else { self.role }
+    }
+
+    /// Who sends a basis.
+    fn sender(&self) -> Role {
+        if self.study.sends_basis(self.role) { self.role } else { self.peer_role }
+    }
+
     fn step(&self) -> Option<Step> {
-        let in_order = |answered: bool, first: Role| if answered { first.partner() } else { first };
-        let (leader, sender) = (self.fits.leader(), self.study.method.inference.sender);
+        let in_order = |answered: bool, first: Role| if answered { self.other(first) } else { first };
+        let (leader, sender) = (self.fits.leader(), self.sender());
         let (speaker, expected) = match self.place {
-            Place::Held(_) => (Role::Alice, "a held vector"),
+            Place::Held(_) => (self.study.first(), "a held vector"),
             Place::Largest { answered } => (in_order(answered, self.first), "a largest gradient"),
             Place::Basis { .. } => (sender, "a part of the basis"),
             Place::Fit => (leader, "partial predictions"),
-            Place::Answer => (leader.partner(), "partial predictions"),
-            Place::Table => (sender.partner(), "a projection table"),
-            Place::Redo => (Role::Bob, "results"),
+            Place::Answer => (self.other(leader), "partial predictions"),
+            Place::Table => (self.other(sender), "a projection table"),
+            Place::Redo => (self.second(), "results"),
             Place::Redone => (leader, "columns to drop"),
             Place::Learn => (leader, "a projection table"),
-            Place::Results { answered } => (in_order(answered, Role::Bob), "results"),
+            Place::Results { answered } => (in_order(answered, self.second()), "results"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -469,7 +487,7 @@ impl Work {
             }
             (Place::Results { answered }, Body::Results(results)) => {
                 let folds = self.fits.jobs().iter().filter(|job| job.fold.is_some()).count();
-                outcome::check_results(&self.study, &self.fits.fitted, folds, self.role.partner(), &results)?;
+                outcome::check_results(&self.study, &self.fits.fitted, folds, (self.role, self.peer_role), &results)?;
                 self.peer = Some(results);
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
             }
@@ -478,14 +496,14 @@ impl Work {
         Ok(())
     }
 
-    /// The next vector that Alice holds alone; after the last one the fits begin.
+    /// The next vector that the first party holds alone; after the last one the fits begin.
     pub(super) fn go_on_with_held(&mut self) -> Result<(), Abort> {
         if let Some(next) = self.held.next() {
             self.place = Place::Held(next);
             return Ok(());
         }
         let intercept = self.study.method.intercept;
-        if self.study.method.outcome.held_by != HeldBy::Alice {
+        if self.study.method.outcome.held_by.is_shared() {
             self.encoded.block.measure_spread(intercept);
         }
         if self.encoded.outcome.is_some() {
@@ -601,14 +619,14 @@ impl Work {
     fn after_table(&mut self, redo: bool) {
         if redo {
             self.restart();
-        } else if self.study.method.inference.sender == Role::Bob {
+        } else if self.sender() == self.second() {
             self.place = Place::Redo;
         } else {
             self.place = Place::Results { answered: false };
         }
     }
 
-    /// Starts the fit again, with fewer columns at Bob, or at any of several.
+    /// Starts the fit again, with fewer columns at the second party.
     pub(super) fn restart(&mut self) {
         self.fits.restart(&self.encoded.block);
         self.redone = true;

@@ -258,13 +258,19 @@ impl Receiver {
             let along = factor.view((start, start + size), (size, 1)).column(0).into_owned();
             (projected, along, factor[(start + size, start + size)].powi(2))
         };
-        let mut reading =
-            ReadingOfSeveral { earlier: Vec::new(), all: Vec::new(), residual: 0.0, inference: None };
+        let mut reading = ReadingOfSeveral { earlier: Vec::new(), all: Vec::new(), residual: 0.0, inference: None };
+        // Beside a column that depends on others a factorisation would project out what rounding left of it.
+        let mut beside = reported.clone();
         for (at, basis) in bases.iter().enumerate() {
             let before = std::iter::once(&reported).chain(&bases[..at]);
-            let earlier: Vec<&DMatrix<f64>> = before.clone().chain([basis]).collect();
+            reading.earlier.push(last(&[&beside, basis]).0);
+            let (width, more) = (beside.ncols(), basis.ncols());
+            let mut joined = beside.resize_horizontally(width + more, 0.0);
+            joined.columns_mut(width, more).copy_from(basis);
+            let lengths: Vec<f64> = joined.column_iter().map(|column| column.norm()).collect();
+            let kept = linalg::independent_columns(&joined, Some(&lengths), width, DEPENDENCE.sqrt() * 1e-3);
+            beside = joined.select_columns(&kept);
             let others: Vec<&DMatrix<f64>> = before.chain(&bases[at + 1..]).chain([basis]).collect();
-            reading.earlier.push(last(&earlier).0);
             let (projected, along, _) = last(&others);
             let score = projected.transpose() * along;
             reading.all.push((projected, score));

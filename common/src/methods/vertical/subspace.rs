@@ -156,7 +156,14 @@ impl Shown {
         let squares = product(&change, &weighted(&change, weights));
         let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
         let others = others.map(|(at, share)| (at, share * unit)).collect();
-        self.directions.push(Direction { partner, values: change, squares, own: own * unit, others, noise: noise / rest });
+        self.directions.push(Direction {
+            partner,
+            values: change,
+            squares,
+            own: own * unit,
+            others,
+            noise: noise / rest,
+        });
     }
 
     /// Coordinates of the directions, turned into those of the combinations of what partners sent that they are made of.
@@ -184,7 +191,8 @@ impl Shown {
             all.filter(|(direction, _)| direction.partner == partner)
         };
         let mut step = vec![0.0; self.directions.len()];
-        for (at, direction) in self.directions.iter().enumerate().filter(|(_, direction)| direction.partner == partner) {
+        for (at, direction) in self.directions.iter().enumerate().filter(|(_, direction)| direction.partner == partner)
+        {
             step[at] += along[at];
             direction.others.iter().for_each(|(other, share)| step[*other] += along[at] * share);
         }
@@ -216,7 +224,8 @@ impl Shown {
         let length = (block.rows() as f64).sqrt() * sweep.squares.sqrt();
         for (at, direction) in self.directions.iter().enumerate() {
             let by_others = direction.others.iter().map(|(other, share)| share * sweep.gradient[p + other]);
-            let along = by_others.fold(sweep.gradient[p + at] + direction.own.dot(&own_gradient), |sum, part| sum + part);
+            let along =
+                by_others.fold(sweep.gradient[p + at] + direction.own.dot(&own_gradient), |sum, part| sum + part);
             if along.abs() <= CAUTION * direction.noise * length {
                 start.tilt[at] = along;
                 sweep.gradient[p + at] -= along;

@@ -1,4 +1,4 @@
-//! What a study of two parties says: who holds which columns, and how they are fitted together.
+//! What a study of two or several parties says: who holds which columns, and how they are fitted together.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::glm::Family;
 use crate::id::{Digest, Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::terms::{
-    Guaranteed, HeldBy, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError,
-    check_positive, one, value,
+    Guaranteed, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError, check_positive,
+    one, value,
 };
 
 mod private;
@@ -21,8 +21,9 @@ pub use self::private::PrivacyError;
 pub use self::sealed::{OpensTo, SealedTerms};
 pub use self::search::ErrorsByMechanism;
 
-/// Sections that a study of two parties takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 13] = [
+/// Sections that a vertical study takes beside those of all studies.
+pub(crate) const SECTIONS: [&str; 14] = [
+    "leader",
     "dealer",
     "sealed",
     "parties",
@@ -158,31 +159,42 @@ pub enum CoefficientTerms {
 pub struct InferenceTerms {
     /// Whether the projection exchange may be run.
     pub allowed: bool,
-    /// Who sends the basis: that party's column space is disclosed in full.
-    pub sender: Role,
+    /// Which of two parties sends the basis: its column space is disclosed in full; alice if absent. Of several, all but the leader send
+    /// theirs to the leader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Role>,
 }
 
 impl Default for InferenceTerms {
     fn default() -> Self {
-        InferenceTerms { allowed: true, sender: Role::Alice }
+        InferenceTerms { allowed: true, sender: None }
+    }
+}
+
+impl InferenceTerms {
+    /// Whether they are as in a file that says nothing of them.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.allowed && self.sender.is_none_or(|sender| sender == Role::Alice)
     }
 }
 
 /// Scoring new rows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PredictionTerms {
-    /// The only party that sees the scores.
-    pub result_to: Role,
+    /// The only party that sees the scores; if absent alice, among several parties the leader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_to: Option<Role>,
 }
 
-impl Default for PredictionTerms {
-    fn default() -> Self {
-        PredictionTerms { result_to: Role::Alice }
+impl PredictionTerms {
+    /// Whether they are as in a file that says nothing of them.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.result_to.is_none_or(|role| role == Role::Alice)
     }
 }
 
-/// What is promised of what leaves a party of two.
+/// What is promised of what leaves a party.
 #[derive(Debug, Clone, PartialEq)]
 // A process holds one study: its size costs nothing.
 #[allow(clippy::large_enum_variant)]
@@ -255,14 +267,16 @@ impl Guaranteed for Vertical {
     type Guarantee = VerticalGuarantee;
 }
 
-/// The method between two parties.
+/// The method between parties with different columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vertical {
-    /// Alice and Bob.
+    /// Alice and Bob, or several others.
     pub parties: BTreeMap<Role, PartyTerms>,
+    /// Of several parties, the one that all others dial; none between alice and bob.
+    pub leader: Option<Role>,
     /// Family and link.
     pub family: Family,
-    /// Whether Alice's block has an intercept.
+    /// Whether the first party's block has an intercept.
     pub intercept: bool,
     /// The outcome.
     pub outcome: HeldColumn,
@@ -325,10 +339,39 @@ impl Vertical {
         if let Some(penalty) = &self.penalty {
             penalty.check()?;
         }
-        match [self.inference.sender, self.prediction.result_to].iter().all(|role| self.parties.contains_key(role)) {
+        self.check_holders()?;
+        let named = [self.inference.sender, self.prediction.result_to];
+        match named.iter().flatten().all(|role| self.parties.contains_key(role)) {
             true => Ok(()),
             false => wrong("inference.sender, prediction.result_to", "must be alice or bob"),
         }
+    }
+
+    /// Refuses a column that another party than the first holds alone.
+    fn check_holders(&self) -> Result<(), StudyError> {
+        let columns =
+            [("outcome", Some(&self.outcome)), ("offset", self.offset.as_ref()), ("weights", self.weights.as_ref())];
+        for (section, column) in columns {
+            let Some(holder) =
+                column.and_then(|column| column.held_by.holder()).filter(|holder| *holder != self.first())
+            else {
+                continue;
+            };
+            let problem = match self.leader {
+                _ if !self.parties.contains_key(&holder) => format!("names {holder}, which is no party of the study"),
+                None => format!("names {holder}: it is \"both\" or \"alice\""),
+                Some(leader) => format!(
+                    "names {holder}, and the leader is {leader}: a column that one party holds alone is the leader's; set leader = \"{holder}\""
+                ),
+            };
+            return Err(value(&format!("{section}.held_by"), problem));
+        }
+        Ok(())
+    }
+
+    /// The party that holds the intercept, and alone what one party alone holds: Alice, or the leader of several.
+    pub fn first(&self) -> Role {
+        self.leader.unwrap_or(Role::Alice)
     }
 
     /// Refuses what a party's formula cannot say, because it is a matter of both parties.
@@ -418,23 +461,19 @@ impl Study<Vertical> {
         if self.head.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
-        if role == Role::Alice && self.sends_outcome() {
+        if self.is_first(role) && self.sends_outcome() {
             declared.push(Declaration::Outcome);
         }
-        if role == Role::Alice && self.sends_weights() {
+        if self.is_first(role) && self.sends_weights() {
             declared.push(Declaration::Weights);
         }
         if self.uses_basis() {
-            declared.push(if role == self.method.inference.sender {
-                Declaration::Basis
-            } else {
-                Declaration::ProjectionTable
-            });
+            declared.push(if self.sends_basis(role) { Declaration::Basis } else { Declaration::ProjectionTable });
         }
         if self.method.fit.coefficients == CoefficientTerms::Shared {
             declared.push(Declaration::Coefficients);
         }
-        if self.method.prediction.result_to == role.partner() {
+        if self.result_to() != role {
             declared.push(Declaration::Prediction);
         }
         Disclosures::new(declared)
@@ -455,16 +494,79 @@ impl Study<Vertical> {
         Some(Digest::of(text.as_bytes()))
     }
 
-    /// Whether Alice, who holds the outcome alone, sends every value of it: for other families than gaussian as it is, for a
-    /// gaussian path less its mean. In a gaussian fit without a path each of her partial predictions contains it instead.
-    pub fn sends_outcome(&self) -> bool {
-        let method = &self.method;
-        method.outcome.held_by == HeldBy::Alice && (method.family != Family::Gaussian || self.needs_path())
+    /// The party that holds the intercept, and alone what the study says that one party holds: Alice, or the leader of several.
+    pub fn first(&self) -> Role {
+        self.method.first()
     }
 
-    /// Whether Alice, who holds the case weights alone, sends them.
+    /// Whether it is this party.
+    pub fn is_first(&self, role: Role) -> bool {
+        role == self.first()
+    }
+
+    /// Whether the parties are others than alice and bob: then each has a conversation with the leader alone.
+    pub fn is_of_several(&self) -> bool {
+        self.method.leader.is_some()
+    }
+
+    /// Of several parties, the one that all others dial.
+    pub fn leader_of_several(&self) -> Option<Role> {
+        self.method.leader
+    }
+
+    /// All parties: the first, then the others by name.
+    pub fn parties_in_order(&self) -> Vec<Role> {
+        std::iter::once(self.first()).chain(self.others(self.first())).collect()
+    }
+
+    /// All parties but this one, in order.
+    pub fn others(&self, role: Role) -> Vec<Role> {
+        let first = self.first();
+        let further = self.method.parties.keys().copied().filter(|party| *party != first);
+        std::iter::once(first).chain(further).filter(|party| *party != role).collect()
+    }
+
+    /// The only party with which this one speaks; the leader of several, which speaks with all others, is returned as it is.
+    pub fn peer(&self, role: Role) -> Role {
+        self.method.leader.unwrap_or(role.partner())
+    }
+
+    /// The parties with which this one speaks: of several, all others at the leader, and the leader at another.
+    pub fn peers(&self, role: Role) -> Vec<Role> {
+        match self.method.leader {
+            Some(leader) if leader == role => self.others(role),
+            Some(_) | None => vec![self.peer(role)],
+        }
+    }
+
+    /// Whether this party sends its basis where bases are sent.
+    pub fn sends_basis(&self, role: Role) -> bool {
+        match self.method.leader {
+            Some(leader) => role != leader,
+            None => role == self.sender(),
+        }
+    }
+
+    /// Which of the two parties alice and bob sends its basis.
+    pub fn sender(&self) -> Role {
+        self.method.inference.sender.unwrap_or(Role::Alice)
+    }
+
+    /// The only party that sees the scores of new rows.
+    pub fn result_to(&self) -> Role {
+        self.method.prediction.result_to.unwrap_or(self.first())
+    }
+
+    /// Whether the first party, which holds the outcome alone, sends every value of it: for other families than gaussian as it is, for
+    /// a gaussian path less its mean. In a gaussian fit without a path each of its partial predictions contains it instead.
+    pub fn sends_outcome(&self) -> bool {
+        let method = &self.method;
+        method.outcome.held_by.is_alone() && (method.family != Family::Gaussian || self.needs_path())
+    }
+
+    /// Whether the first party, which holds the case weights alone, sends them.
     pub fn sends_weights(&self) -> bool {
-        self.method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice)
+        self.method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone())
     }
 
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian
@@ -502,11 +604,12 @@ impl Study<Vertical> {
         let many = method.penalty.as_ref().is_some_and(|penalty| {
             penalty.cv.is_some() || self.needs_path() || matches!(&penalty.lambda, Lambda::Many(list) if list.len() > 1)
         });
-        many && method.inference.allowed
-            && method.inference.sender == Role::Alice
+        many && !self.is_of_several()
+            && method.inference.allowed
+            && self.sender() == Role::Alice
             && method.family == Family::Gaussian
-            && method.outcome.held_by == HeldBy::Both
-            && method.offset.as_ref().is_none_or(|offset| offset.held_by == HeldBy::Both)
+            && method.outcome.held_by.is_shared()
+            && method.offset.as_ref().is_none_or(|offset| offset.held_by.is_shared())
     }
 
     /// What the study states of the columns that `role` brings into a private run, the outcome among them: a range, levels, or a centre and

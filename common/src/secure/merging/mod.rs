@@ -241,7 +241,7 @@ impl MergeKey {
 
     /// The tags of dummies in a pass of this name. No message of a key begins as theirs do.
     pub fn dummies(&self, which: Dummies, pass: &str) -> Vec<Tag> {
-        let (kind, count) = match which {
+        let (kind, count) = match &which {
             Dummies::Shared => ("shared", SHARED),
             Dummies::Of(role) => (role.name(), OWN),
         };

@@ -169,7 +169,9 @@ impl MatchScript {
         let own = MergeKey::draw(&self.secret, &self.run);
         match self.role {
             Role::Bob => MergeKey::derive(&self.run, theirs, &own),
-            Role::Alice | Role::Worker | Role::Coordinator => MergeKey::derive(&self.run, &own, theirs),
+            Role::Alice | Role::Party(_) | Role::Worker | Role::Coordinator => {
+                MergeKey::derive(&self.run, &own, theirs)
+            }
         }
     }
 

@@ -81,7 +81,12 @@ fn inputs(rules: &Rules, rows: &[Row]) -> Inputs {
 }
 
 fn open(role: Role, inputs: Inputs) -> Result<MatchSession, Abort> {
-    let opening = Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] };
+    let opening = Opening {
+        first: role == Role::Bob,
+        run: RUN,
+        seed: [1 + u8::from(role == Role::Bob); 32],
+        peer: role.partner(),
+    };
     MatchSession::new(role, Purpose::MatchFit, &study(), inputs, opening)
 }
 
@@ -382,7 +387,7 @@ fn every_pass_is_masked_by_a_scalar_of_its_own() {
         assert_eq!(eligible.len(), [30, 18][number]);
         let mut expected: Vec<(group::Element, u32)> = eligible.into_iter().map(|record| ([0; 32], record)).collect();
         let messages = records.messages(pass, &DIGEST);
-        let scalar = Scalar::derive(&[Role::Alice as u8 + 1; 32], &RUN, number as u32).unwrap();
+        let scalar = Scalar::derive(&[1; 32], &RUN, number as u32).unwrap();
         scalar.mask(&mut expected, |record, message| messages.write(*record, message));
         expected.sort_unstable();
         assert_eq!(heard[number], expected.iter().map(|(element, _)| element.to_vec()).collect::<Vec<_>>());

@@ -105,7 +105,9 @@ impl CheckedTable {
         if !self.is_past() {
             match self.role {
                 Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(self.masked.take_share()?),
+                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+                    self.share = Some(self.masked.take_share()?)
+                }
             }
         }
         self.place = Place::Canary;

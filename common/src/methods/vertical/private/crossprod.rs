@@ -328,7 +328,7 @@ pub(super) fn expect(noised: &Noised, expected: u32) -> Result<(), PeerFault> {
 fn after_share(from: Role) -> Place {
     match from {
         Role::Alice => Place::Share { from: Role::Bob },
-        Role::Bob | Role::Worker | Role::Coordinator => Place::Over,
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Place::Over,
     }
 }
 

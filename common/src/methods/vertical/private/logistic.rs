@@ -614,7 +614,7 @@ fn masked<S: Storage>(past: usize, held: &mut Held<S>) -> Result<[bool; EXCHANGE
 fn after_row_canary(from: Role) -> Place {
     match from {
         Role::Alice => Place::RowCanary { from: Role::Bob },
-        Role::Bob | Role::Worker | Role::Coordinator => Place::Share { from: Role::Alice },
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Place::Share { from: Role::Alice },
     }
 }
 

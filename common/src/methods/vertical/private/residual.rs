@@ -101,7 +101,7 @@ impl Residual {
                 if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
                     return Err(PeerFault::Kind { came, expected: "those that the study shares" }.into());
                 }
-                names::given(&held.study, peer, theirs.slopes.as_deref().unwrap_or_default())?;
+                names::given(&held.study, &[peer], theirs.slopes.as_deref().unwrap_or_default())?;
                 self.estimates = Some(theirs);
             }
             _ => return Err(Refusal::Kind),
@@ -126,7 +126,7 @@ impl Residual {
         // In one order at both parties, so that both print the same digits.
         let (alice, bob) = match self.role {
             Role::Alice => (&own, &theirs),
-            Role::Bob | Role::Worker | Role::Coordinator => (&theirs, &own),
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (&theirs, &own),
         };
         let shift = alice.shift + bob.shift;
         let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());

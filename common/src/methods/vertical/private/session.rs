@@ -99,7 +99,7 @@ impl<S: Storage> PrivateSession<S> {
                 Course::Logistic(Box::new(Logistic::new(plan, opening.run, rows, outcome, &mut held)?))
             }
         };
-        let agreement = Agreement::new(table, role, first, key, &[Part::Rows, Part::Shared]);
+        let agreement = Agreement::new(table, role, &opening, key, &[Part::Rows, Part::Shared]);
         let script = PrivateScript { first, agreement, place: Place::Agreeing, held, course };
         Ok(Conversation::open(role, Purpose::Fit, &study, &opening, script))
     }

@@ -69,8 +69,8 @@ impl Table {
         let columns = study.method.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default();
         let mut values: Vec<f64> = Vec::with_capacity(rows * bounds.names().len());
         let outcome = match (study.method.outcome.held_by, role) {
-            (HeldBy::Alice, Role::Bob) => None,
-            (HeldBy::Both, _) | (HeldBy::Alice, Role::Alice | Role::Worker | Role::Coordinator) => {
+            (HeldBy::One(_), Role::Bob | Role::Party(_)) => None,
+            (HeldBy::Both | HeldBy::All, _) | (HeldBy::One(_), Role::Alice | Role::Worker | Role::Coordinator) => {
                 Some(&study.method.outcome.column)
             }
         };
@@ -84,10 +84,10 @@ impl Table {
         // The outcome is one number a row, and came last.
         let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
         let known = match (study.method.outcome.held_by, role) {
-            (HeldBy::Both, _) => true,
+            (HeldBy::Both | HeldBy::All, _) => true,
             // Protected with her rows: a run says nothing about it, as about a row that cannot be used.
-            (HeldBy::Alice, Role::Alice) => refuse,
-            (HeldBy::Alice, Role::Bob | Role::Worker | Role::Coordinator) => false,
+            (HeldBy::One(_), Role::Alice) => refuse,
+            (HeldBy::One(_), Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator) => false,
         };
         if study.method.family == Family::Binomial && known {
             check_events(&study.method.outcome.column, &frame, &outcome)?;
@@ -129,9 +129,9 @@ impl Table {
     pub(super) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
         let rows = self.rows.fingerprint(key);
         match (self.study.method.outcome.held_by, self.study.method.family) {
-            (HeldBy::Both, Family::Gaussian | Family::Poisson) => rows,
-            (HeldBy::Both, Family::Binomial)
-            | (HeldBy::Alice, Family::Gaussian | Family::Binomial | Family::Poisson) => {
+            (HeldBy::Both | HeldBy::All, Family::Gaussian | Family::Poisson) => rows,
+            (HeldBy::Both | HeldBy::All, Family::Binomial)
+            | (HeldBy::One(_), Family::Gaussian | Family::Binomial | Family::Poisson) => {
                 keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)])
             }
         }
@@ -158,8 +158,8 @@ impl Compared for Table {
     fn shared(&self, key: &[u8; 32]) -> Result<Shared, Abort> {
         Ok(Shared {
             outcome: match self.study.method.outcome.held_by {
-                HeldBy::Both => Some(Digest(align::digest_numbers("outcome", &self.outcome, key))),
-                HeldBy::Alice => None,
+                HeldBy::Both | HeldBy::All => Some(Digest(align::digest_numbers("outcome", &self.outcome, key))),
+                HeldBy::One(_) => None,
             },
             offset: None,
             weights: None,

@@ -139,11 +139,16 @@ impl Party {
     fn session_over(&self, table: Table, run: u8, seed: u64) -> Result<PrivateSession<Memory>, Abort> {
         let mut ledger = Ledger::open(self.disk.clone())?;
         let persons = Party::persons(&mut ledger, &table);
-        let pool = NoisePool::seeded(seed + self.role as u64);
+        let pool = NoisePool::seeded(seed + u64::from(self.role == Role::Bob));
         let peer = self.role.partner().to_string();
         let setting = Setting { ledger, data_set: "cohort".to_string(), persons, peer, pool };
         // Who speaks first is who dials; here Bob, so that turns and speakers do not fall together.
-        let opening = Opening { first: self.role == Role::Bob, run: RunId([run; 16]), seed: [self.role as u8 + 1; 32] };
+        let opening = Opening {
+            first: self.role == Role::Bob,
+            run: RunId([run; 16]),
+            seed: [1 + u8::from(self.role == Role::Bob); 32],
+            peer: self.role.partner(),
+        };
         PrivateSession::new(table, opening, setting)
     }
 

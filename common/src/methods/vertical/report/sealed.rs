@@ -2,7 +2,7 @@
 
 use maud::html;
 
-use super::{SMALLEST_SHARE, party};
+use super::{SMALLEST_SHARE, party, peer};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
@@ -68,7 +68,7 @@ pub fn predictable(role: Option<Role>, disclosure: &Disclosure) -> Option<String
     columns.truncate(NAMED_COLUMNS);
     let named: Vec<String> =
         columns.iter().map(|column| format!("{} ({})", visible(&column.term), r_squared(column.share))).collect();
-    let peer = role.map_or("the other party", |role| role.partner().name());
+    let peer = peer(role, "the other party");
     let from = format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ");
     (!named.is_empty()).then(|| format!("{from}{}{more}", named.join(", ")))
 }
@@ -182,8 +182,8 @@ fn left(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     };
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
     vec![
-        Column::left("From", of(&|role, _| party(role).to_string())).parties(all.iter().map(|(role, _)| *role)),
-        Column::left("Seen by", of(&|role, _| role.map_or("the peer", |role| role.partner().name()).to_string())),
+        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role)),
+        Column::left("Seen by", of(&|role, _| peer(role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| left.kinds())).class("wrap"),
         Column::right("Bytes", of(&|role, _| sent(role))),
     ]

@@ -133,7 +133,7 @@ impl Sizes {
         let factor = self.lambdas.map_or(0, |_| factor_numbers(self.bob, self.folds) as u64);
         match role {
             Role::Alice => 0,
-            Role::Bob | Role::Worker | Role::Coordinator => self.table().saturating_add(factor),
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.table().saturating_add(factor),
         }
     }
 
@@ -175,7 +175,7 @@ impl Sizes {
                 let covariance = if self.inference { square.saturating_add(bob) } else { 0 };
                 points.saturating_add(bob).saturating_add(square).saturating_add(covariance)
             }
-            Role::Bob | Role::Worker | Role::Coordinator => {
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
                 if let Some(lambdas) = self.lambdas {
                     // A sum and a part of the intercept at each; one more says that no gradient follows.
@@ -192,7 +192,7 @@ impl Sizes {
     pub fn table_of(&self, role: Role) -> u64 {
         match role {
             Role::Alice if !self.both => 0,
-            Role::Alice | Role::Bob | Role::Worker | Role::Coordinator => self.table(),
+            Role::Alice | Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.table(),
         }
     }
 
@@ -205,8 +205,8 @@ impl Sizes {
                 let errors = self.folds().saturating_mul(lambdas as u64);
                 (path_numbers(lambdas, self.bob) as u64).saturating_add(errors)
             }
-            (Role::Bob | Role::Worker | Role::Coordinator, None) => 2,
-            (Role::Bob | Role::Worker | Role::Coordinator, Some(lambdas)) => {
+            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, None) => 2,
+            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, Some(lambdas)) => {
                 (factor_numbers(self.bob, self.folds) as u64).saturating_add(lambdas as u64)
             }
         }
@@ -227,7 +227,9 @@ impl Sizes {
     pub fn about_column(&self, role: Role) -> u64 {
         let (other, sums) = match role {
             Role::Alice => (self.bob, self.weighted),
-            Role::Bob | Role::Worker | Role::Coordinator => (self.alice, self.weighted || self.folds > 0),
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+                (self.alice, self.weighted || self.folds > 0)
+            }
         };
         (other as u64).saturating_add(1).saturating_add(u64::from(sums))
     }
@@ -389,7 +391,7 @@ pub(super) fn opens<'a>(
 pub(super) fn shape_of(role: Role, family: Family, rows: usize, [own, peer]: [usize; 2]) -> Result<Shape, Abort> {
     let (alice, bob) = match role {
         Role::Alice => (own, peer),
-        Role::Bob | Role::Worker | Role::Coordinator => (peer, own),
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (peer, own),
     };
     for (who, columns) in [(Role::Alice, alice), (Role::Bob, bob)] {
         if columns == 0 {

@@ -85,7 +85,7 @@ impl Opening {
                     opened.push(self.one(what, [folds, lambdas], folds * lambdas));
                 }
             }
-            Role::Bob | Role::Worker | Role::Coordinator => {
+            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
                 opened.push(self.table());
                 opened.push(self.one(
                     "bob's factor: with the table the correlations of all columns",

@@ -237,7 +237,7 @@ fn notes(work: &Work) -> Vec<String> {
             .filter_map(|(_, place)| *place),
     );
     dropped.sort_unstable();
-    notes.extend(data_notes(work.role, &work.encoded, &dropped));
+    notes.extend(data_notes(&work.study, work.role, &work.encoded, &dropped));
     if let Some(solved) = &work.solved {
         notes.extend(solved.note(work.study.method.family));
         if work.role == Role::Alice && lacks_trials(work) {
@@ -258,7 +258,7 @@ fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
     let columns = match work.role {
         Role::Alice if work.study.guarantee.opens_to_both() => shares_of_alice(work),
         Role::Alice => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
-        Role::Bob | Role::Worker | Role::Coordinator => column_shares(work, joined),
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => column_shares(work, joined),
     };
     disclosed(work, columns, opened(work))
 }
@@ -307,7 +307,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 stay * (stay + 2) + 2,
             ));
         }
-        Role::Bob | Role::Worker | Role::Coordinator => {
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
             all.push(opening.table());
             if dependent {
                 let numbers = bob * stay + work.dropped().len() as u64;
@@ -374,7 +374,7 @@ fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
     }
     let ([variance], [gamma]) = (joined.part.covariance.as_slice(), joined.part.gamma.as_slice()) else { return None };
     let (_, place) = *kept(work).first()?;
-    let alone = work.study.method.outcome.held_by == HeldBy::Alice;
+    let alone = work.study.method.outcome.held_by == HeldBy::One(Role::Alice);
     let along = gamma * gamma / variance;
     let rest = match alone || along + joined.residual == 0.0 {
         true => 1.0,
@@ -390,7 +390,7 @@ fn shares_of_alice(work: &Work) -> Vec<ColumnDisclosure> {
     let (Some(table), Some(outcome)) = (work.table(), work.own.outcome.as_ref()) else { return Vec::new() };
     let shares = super::penalised::shares_of_alice(work, table);
     let terms = &work.study.method.outcome;
-    let alone = (terms.held_by == HeldBy::Alice)
+    let alone = (terms.held_by == HeldBy::One(Role::Alice))
         .then(|| ColumnDisclosure { term: terms.column.clone(), share: outcome_on_bob(table, outcome) });
     let named = kept(work).into_iter().zip(shares).filter_map(|((_, place), share)| {
         Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
@@ -406,7 +406,7 @@ pub(super) fn outcome_on_bob(table: &Table, outcome: &OwnOutcome) -> f64 {
 /// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows.
 fn outcome_share(work: &Work) -> Option<ColumnDisclosure> {
     let terms = &work.study.method.outcome;
-    let alone = terms.held_by == HeldBy::Alice;
+    let alone = terms.held_by == HeldBy::One(Role::Alice);
     let share = work.explained_by_bob().filter(|_| alone)?;
     Some(ColumnDisclosure { term: terms.column.clone(), share })
 }

@@ -506,7 +506,7 @@ impl Work {
                 self.place = Place::Results { answered: false };
             }
             (Place::Results { answered }, Body::Results(results)) => {
-                check_shown(&self.study, self.role.partner(), &results)?;
+                check_shown(&self.study, (self.role, self.role.partner()), &results)?;
                 self.check_errors(&results.fold_errors)?;
                 self.peer = Some(results);
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
@@ -570,7 +570,9 @@ impl Work {
         if masked.step().is_none() {
             match self.role {
                 Role::Alice => self.shares = Some(masked.take_shares()?),
-                Role::Bob | Role::Worker | Role::Coordinator => self.share = Some(masked.take_share()?),
+                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+                    self.share = Some(masked.take_share()?)
+                }
             }
             self.place = Place::Share;
         }
@@ -600,8 +602,8 @@ impl Work {
 
     pub(super) fn outcome_at_both(&self) -> bool {
         match self.study.method.outcome.held_by {
-            HeldBy::Both => true,
-            HeldBy::Alice => false,
+            HeldBy::Both | HeldBy::All => true,
+            HeldBy::One(_) => false,
         }
     }
 

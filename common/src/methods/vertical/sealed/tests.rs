@@ -79,7 +79,7 @@ pub(super) fn frame(role: Role, values: &[[f64; 6]]) -> Frame {
 }
 
 pub(super) fn opening(role: Role) -> Opening {
-    Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] }
+    Opening { first: role == Role::Bob, run: RUN, seed: [1 + u8::from(role == Role::Bob); 32], peer: role.partner() }
 }
 
 pub(super) fn prepared(

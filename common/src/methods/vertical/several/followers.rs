@@ -8,8 +8,9 @@ use nalgebra::DVector;
 
 use super::super::message::Partial;
 
-/// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones.
-const NOVELTY: f64 = 1e-12;
+/// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
+/// rounding would be too large a part.
+const NOVELTY: f64 = 1e-8;
 
 /// The followers, in the order in which they are asked.
 pub(in super::super) struct Followers {
@@ -26,13 +27,20 @@ struct Follower {
     start: Vec<f64>,
     /// What its vectors span, orthonormal.
     span: Vec<Vec<f64>>,
+    /// The last answer in coordinates of the span.
+    answered: Vec<f64>,
 }
 
 impl Followers {
     /// Of followers with these numbers of columns.
     pub(in super::super) fn new(columns: &[usize]) -> Followers {
-        let follower =
-            |columns: &usize| Follower { columns: *columns, heard: None, start: Vec::new(), span: Vec::new() };
+        let follower = |columns: &usize| Follower {
+            columns: *columns,
+            heard: None,
+            start: Vec::new(),
+            span: Vec::new(),
+            answered: Vec::new(),
+        };
         Followers { followers: columns.iter().map(follower).collect(), started: None }
     }
 
@@ -46,6 +54,7 @@ impl Followers {
         let follower = &mut self.followers[at];
         follower.columns = follower.columns.saturating_sub(columns);
         follower.span.clear();
+        follower.answered.clear();
     }
 
     /// Another fit begins: with the followers where they are, or all at zero.
@@ -87,8 +96,7 @@ impl Followers {
 
     /// All answers of a round, as those of one partner.
     pub(in super::super) fn joined(&self, fit: u32, round: u32) -> Partial {
-        let none =
-            Partial { fit, round, values: Vec::new(), penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
+        let none = Partial { fit, round, values: Vec::new(), penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
         self.followers.iter().filter_map(|follower| follower.heard.as_ref()).fold(none, |mut all, heard| {
             add(&mut all.values, &heard.values);
             all.penalty += heard.penalty;
@@ -138,7 +146,14 @@ impl Followers {
 
     /// Coordinates of the last answers of all but the first follower, whose answer follows from the rest.
     pub(in super::super) fn answered(&mut self) -> DVector<f64> {
-        self.coordinates(|follower| follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default())
+        let answered =
+            self.coordinates(|follower| follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default());
+        let mut rest = answered.as_slice();
+        for follower in self.followers.iter_mut().skip(1) {
+            let (own, after) = rest.split_at(follower.columns);
+            (follower.answered, rest) = (own.to_vec(), after);
+        }
+        answered
     }
 
     fn coordinates(&mut self, vector: impl Fn(&mut Follower) -> Vec<f64>) -> DVector<f64> {
@@ -158,10 +173,10 @@ impl Followers {
         for follower in self.followers.iter_mut().skip(1) {
             let (own, after) = rest.split_at(follower.columns.min(rest.len()));
             rest = after;
-            let rows = follower.heard.as_ref().map_or(0, |heard| heard.values.len());
-            let mut start = vec![0.0; rows];
-            for (vector, along) in follower.span.iter().zip(own) {
-                start.iter_mut().zip(vector).for_each(|(value, part)| *value += along * part);
+            // From the answer, so that what the span lacks of it is not lost.
+            let mut start = follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default();
+            for ((vector, to), from) in follower.span.iter().zip(own).zip(&follower.answered) {
+                start.iter_mut().zip(vector).for_each(|(value, part)| *value += (to - from) * part);
             }
             follower.start = start;
         }

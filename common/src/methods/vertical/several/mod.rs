@@ -10,7 +10,7 @@
 //!
 //! Order of the blocks: the leader's, then the others by name. Of columns that depend on each other those of the later party go.
 
-use crate::conversation::{Conversation, Opening, Purpose, Refusal};
+use crate::conversation::{Content as _, Conversation, Opening, Purpose, Refusal};
 use crate::data::align::Mask;
 use crate::id::{Role, RunId};
 use crate::privacy::release::Released;
@@ -19,15 +19,13 @@ use crate::study::Missing;
 
 use super::agree::{self, Compared};
 use super::exchange::{Gathered, Learnt};
-use super::message::{Basis, Body, Content as _, Message, Partial, Results, Shared, Table};
+use super::message::{Basis, Body, Message, Partial, Results, Shared, Table};
 use super::outcome::{self, VerticalFit};
 use super::prepare::Prepared;
 use super::session::{Place, Progress, Work};
 
 mod followers;
 mod leg;
-#[cfg(test)]
-mod tests;
 
 pub(super) use self::followers::Followers;
 use self::leg::Leg;
@@ -54,7 +52,11 @@ struct Line {
 }
 
 enum Stage {
-    Agreeing { prepared: Box<Prepared>, opening: Opening, part: Part },
+    Agreeing {
+        prepared: Box<Prepared>,
+        opening: Opening,
+        part: Part,
+    },
     Fitting(Box<Fitting>),
     /// Moved out of while a step is taken.
     Between,
@@ -100,8 +102,7 @@ impl Hub {
             }
         };
         let lines = followers.iter().map(line).collect();
-        let stage =
-            Stage::Agreeing { prepared: Box::new(prepared), opening: opening.clone(), part: Part::Rows };
+        let stage = Stage::Agreeing { prepared: Box::new(prepared), opening: opening.clone(), part: Part::Rows };
         Hub { role, run: opening.run, lines, stage, output: None }
     }
 
@@ -502,7 +503,7 @@ impl Fitting {
         let mut theirs = Vec::new();
         for (line, body) in lines.iter().zip(bodies) {
             let Body::Results(results) = body else { return Err(wrong_kind(line.peer, &body, "results")) };
-            outcome::check_results(&work.study, &work.fits.fitted, folds, work.role, line.peer, &results)
+            outcome::check_results(&work.study, &work.fits.fitted, folds, (work.role, line.peer), &results)
                 .map_err(|fault| Abort::Peer { peer: line.peer, fault })?;
             theirs.push(results);
         }

@@ -78,7 +78,7 @@ impl Study<Vertical> {
             (
                 "outcome.held_by",
                 match terms.mechanism {
-                    Mechanism::Residual => method.outcome.held_by != HeldBy::Both,
+                    Mechanism::Residual => method.outcome.held_by.is_alone(),
                     Mechanism::Crossprod => false,
                 },
                 "the mechanism `residual` needs the outcome at both parties; it is not protected from either",
@@ -269,8 +269,8 @@ impl Study<Vertical> {
         let (alice_width, bob_width) = (self.row_bounds(Role::Alice)?.width(), self.row_bounds(Role::Bob)?.width());
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let outcome = match self.method.outcome.held_by {
-            HeldBy::Both => OutcomeAt::Both,
-            HeldBy::Alice => OutcomeAt::Alice,
+            HeldBy::Both | HeldBy::All => OutcomeAt::Both,
+            HeldBy::One(_) => OutcomeAt::Alice,
         };
         Ok(match mechanism {
             Mechanism::Residual => PrivatePlan::Residual(Plan::new(Setup {

@@ -7,7 +7,7 @@ use crate::glm::Family;
 use crate::id::Mode;
 use crate::privacy::release::Declaration;
 use crate::secure::kernel::CLASSES;
-use crate::terms::{HeldBy, Missing, Promise, Study, StudyError, value};
+use crate::terms::{Missing, Promise, Study, StudyError, value};
 
 /// The smallest range that a study may fix: a part of the linear predictor that is cut below it says little.
 const SMALLEST_RANGE: f64 = 1.0;
@@ -107,7 +107,7 @@ impl Study<Vertical> {
             ),
             (
                 "weights.held_by",
-                method.weights.as_ref().is_some_and(|weights| weights.held_by == HeldBy::Alice),
+                method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone()),
                 "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them"
                     .to_owned(),
             ),

@@ -45,9 +45,9 @@ impl Study<Vertical> {
         let finite = |error: Option<f64>| error.filter(|error| error.is_finite());
         let crossprod = of(Mechanism::Crossprod);
         let residual = match (self.method.outcome.held_by, self.method.family) {
-            (HeldBy::Both, Family::Gaussian) => of(Mechanism::Residual),
-            (HeldBy::Both, Family::Binomial | Family::Poisson)
-            | (HeldBy::Alice, Family::Gaussian | Family::Binomial | Family::Poisson) => None,
+            (HeldBy::Both | HeldBy::All, Family::Gaussian) => of(Mechanism::Residual),
+            (HeldBy::Both | HeldBy::All, Family::Binomial | Family::Poisson)
+            | (HeldBy::One(_), Family::Gaussian | Family::Binomial | Family::Poisson) => None,
         };
         ErrorsByMechanism {
             correlation,

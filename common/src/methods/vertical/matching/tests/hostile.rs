@@ -181,7 +181,7 @@ fn who_names_a_record_without_its_key_gets_no_proof_to_test_guesses_on() {
     let [alice, bob] = results;
     assert!([alice, bob].into_iter().flatten().any(|result| result.is_err_and(|abort| abort.exit() == Exit::Peer)));
     // What Bob says of his records depends on a secret of his own: with another one the same records say something else.
-    let opening = Opening { first: true, run: RUN, seed: [9; 32] };
+    let opening = Opening { first: true, run: RUN, seed: [9; 32], peer: Role::Alice };
     let [alice, _] = both(&rules, [&a, &b]);
     let bob = MatchSession::new(Role::Bob, Purpose::MatchFit, &study(), inputs(&rules, &b), opening).unwrap();
     let _ = converse(&mut [alice, bob], |_, message| {

@@ -111,7 +111,15 @@ fn with_hardly_any_noise_a_path_is_that_of_plain_mode() {
     let plain = Arc::new(vertical(&format!("{plain}[penalty]\nlambda = \"path\"\nalpha = 0.5\n")));
     let start = |role| {
         let prepared = Prepared::new(Arc::clone(&plain), role, Policy::default(), frame(role, &[])).unwrap();
-        VerticalSession::new(prepared, Opening { first: role == Role::Bob, run: RUN, seed: [role as u8 + 1; 32] })
+        VerticalSession::new(
+            prepared,
+            Opening {
+                first: role == Role::Bob,
+                run: RUN,
+                seed: [1 + u8::from(role == Role::Bob); 32],
+                peer: role.partner(),
+            },
+        )
     };
     let ended = pair::run(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {});
     let [pooled, of_bob] = ended.results.map(|result| result.unwrap().unwrap());

@@ -113,7 +113,7 @@ fn nothing_leaves_but_masked_values_canaries_and_noised_values_and_columns_leave
 /// Both parties' whole noise of a run by release; the pools are those of [`dealt`].
 fn noise(plan: &LogisticPlan) -> [Vec<(LogisticRelease, Vec<i128>)>; 2] {
     [(Side::Alice, Role::Alice), (Side::Bob, Role::Bob)].map(|(side, role)| {
-        let mut pool = NoisePool::seeded(100 + role as u64);
+        let mut pool = NoisePool::seeded(100 + u64::from(role == Role::Bob));
         // One integer an entry, whatever the words of the ring, and three where an outcome is protected with a gradient's rows.
         let entries = |release| match release {
             LogisticRelease::Share => (plan.table_shape().opened(), 1),
@@ -409,7 +409,11 @@ fn a_run_of_hardly_any_budget_ends_with_numbers() {
 
 /// Slopes and standard errors of a whole run of both sessions, a dealer and both ledgers over simulated rows.
 fn session(study: &Arc<Study<Vertical>>, data: &EventRows, seed: u64) -> (DVector<f64>, DVector<f64>) {
-    data.run(study, [Role::Alice, Role::Bob].map(|role| NoisePool::seeded(10_000 * (1 + seed) + role as u64))).unwrap()
+    data.run(
+        study,
+        [Role::Alice, Role::Bob].map(|role| NoisePool::seeded(10_000 * (1 + seed) + u64::from(role == Role::Bob))),
+    )
+    .unwrap()
 }
 
 /// Median distance of the slopes from the pooled ones, relative to their length, over the given number of data sets, and what was

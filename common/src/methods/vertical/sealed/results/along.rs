@@ -87,7 +87,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     let mut notes = work.encoded.notes.clone();
     notes.extend(range_note(work));
     notes.extend(both_note(work));
-    notes.extend(data_notes(work.role, &work.encoded, work.encoded.block.dropped()));
+    notes.extend(data_notes(&work.study, work.role, &work.encoded, work.encoded.block.dropped()));
     notes.push("penalised estimates have no standard errors".to_string());
     let end = work.glm.as_ref().and_then(|glm| glm.end()).unwrap_or(End::Converged);
     notes.extend(unfinished(work, path, end));
@@ -162,7 +162,7 @@ fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
     let between = match work.role {
         Role::Alice => opening.points(points, opening.bob).to_vec(),
-        Role::Bob | Role::Worker | Role::Coordinator => {
+        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
             let mut all = opening.gradients([gradients, points], sizes.gradient()).to_vec();
             let sums = glm.sums();
             all.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));

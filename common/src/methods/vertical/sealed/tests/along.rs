@@ -83,7 +83,7 @@ fn the_outcome_may_stand_at_alice_alone() {
         let (values, more) = (rows(name, ROWS, false), several(family, "", 1.0));
         let both = study("sealed", &more);
         let mut alone = (*both).clone();
-        alone.method.outcome.held_by = crate::study::HeldBy::Alice;
+        alone.method.outcome.held_by = crate::study::HeldBy::One(Role::Alice);
         let [both, alone] = [both, Arc::new(alone)].map(|study| sealed(&study, &values, Faults::NONE));
         for (both, alone) in both.iter().zip(&alone) {
             assert_eq!((&both.coefficients, &both.path), (&alone.coefficients, &alone.path));

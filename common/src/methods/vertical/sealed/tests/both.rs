@@ -85,7 +85,7 @@ fn alices_own_limit_counts_the_table_that_opens_to_bob() {
 #[test]
 fn what_bob_could_predict_of_alices_columns_is_in_her_account() {
     let values = values(ROWS, false);
-    for (held_by, known) in [(HeldBy::Both, 4), (HeldBy::Alice, 3)] {
+    for (held_by, known) in [(HeldBy::Both, 4), (HeldBy::One(Role::Alice), 3)] {
         let mut study = (*both("")).clone();
         study.method.outcome.held_by = held_by;
         let [at_alice, _] = sealed(&Arc::new(study), &values, Faults::NONE);
@@ -100,8 +100,8 @@ fn what_bob_could_predict_of_alices_columns_is_in_her_account() {
             1.0 - (&column - &design * solved).norm_squared() / column.add_scalar(-column.mean()).norm_squared()
         };
         let terms: &[(&str, usize)] = match held_by {
-            HeldBy::Both => &[("a1", 0), ("a2", 1)],
-            HeldBy::Alice => &[("a1", 0), ("a2", 1), ("y", 5)],
+            HeldBy::Both | HeldBy::All => &[("a1", 0), ("a2", 1)],
+            HeldBy::One(_) => &[("a1", 0), ("a2", 1), ("y", 5)],
         };
         assert_eq!(at_alice.disclosure.columns.len(), terms.len());
         for ((term, at), metered) in terms.iter().zip(&at_alice.disclosure.columns) {

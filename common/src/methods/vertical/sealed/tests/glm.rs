@@ -133,7 +133,7 @@ fn weights_that_are_no_numbers_of_trials_open_no_sum_for_the_likelihood() {
     let values = rows("binomial", ROWS, false);
     let more = format!("{BINOMIAL}\n[weights]\ncolumn = \"w\"");
     let mut alone = (*study("sealed", &more)).clone();
-    alone.method.outcome.held_by = crate::study::HeldBy::Alice;
+    alone.method.outcome.held_by = crate::study::HeldBy::One(Role::Alice);
     for study in [study("sealed", &more), Arc::new(alone)] {
         let [alice, bob] = sealed(&study, &values, Faults::NONE);
         assert!(alice.notes.iter().any(|note| note.starts_with("likelihood: not computed")), "{:?}", alice.notes);

@@ -1,0 +1,204 @@
+//! Studies of several parties: who stands first, what is said for whom, and what is refused by key.
+
+use super::{vertical, written};
+use crate::id::Role;
+use crate::privacy::release::Declaration;
+use crate::study::{Study, StudyError, Vertical};
+
+const THREE: &str = r#"
+    id = "three-institutions"
+    [outcome]
+    column = "y"
+    [parties.bob]
+    certificate = "bob"
+    columns = ["b"]
+    [parties.carol]
+    certificate = "carol"
+    formula = "~ log(c) + d"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["a"]
+"#;
+
+fn role(name: &str) -> Role {
+    name.parse().unwrap()
+}
+
+fn complaint(text: &str) -> String {
+    let error = Study::parse(text).unwrap_err();
+    let sentence = error.to_string();
+    assert!(!sentence.contains('\n'), "{sentence}");
+    sentence
+}
+
+/// Parties with a column each.
+fn parties(names: &[String]) -> String {
+    let party = |name: &String| format!("[parties.{name}]\ncertificate = \"{name}\"\ncolumns = [\"x_{name}\"]\n");
+    let sections: String = names.iter().map(party).collect();
+    format!("id = \"x\"\n[outcome]\ncolumn = \"y\"\n{sections}")
+}
+
+fn named(names: &[&str]) -> String {
+    parties(&names.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+fn with(more: &str) -> String {
+    format!("{more}\n{THREE}")
+}
+
+#[test]
+fn the_leader_is_named_or_holds_the_outcome_or_is_the_first_by_name() {
+    let order = |text: &str| vertical(text).parties_in_order().iter().map(Role::to_string).collect::<Vec<_>>();
+    assert_eq!(order(THREE), ["alice", "bob", "carol"]);
+    assert_eq!(order(&with("leader = \"carol\"")), ["carol", "alice", "bob"]);
+    let held = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
+    assert_eq!(order(&held), ["bob", "alice", "carol"]);
+    assert_eq!(order(&format!("leader = \"bob\"\n{held}")), order(&held));
+    assert_eq!(order(&named(&["zoe", "carol"])), ["carol", "zoe"]);
+    let study = vertical(&held);
+    assert!(study.is_of_several() && study.leader_of_several() == Some(Role::Bob) && study.first() == Role::Bob);
+    assert_eq!(study.others(Role::Alice), [Role::Bob, role("carol")]);
+    assert_eq!((study.peer(role("carol")), study.result_to()), (Role::Bob, Role::Bob));
+}
+
+#[test]
+fn two_parties_of_other_names_are_several_and_alice_and_bob_are_not() {
+    let two = vertical(&named(&["carol", "alice"]));
+    assert!(two.is_of_several() && two.first() == Role::Alice);
+    let usual = vertical(&named(&["bob", "alice"]));
+    assert!(!usual.is_of_several() && usual.leader_of_several().is_none() && usual.first() == Role::Alice);
+    assert_eq!((usual.peer(Role::Bob), usual.peer(Role::Alice)), (Role::Alice, Role::Bob));
+}
+
+#[test]
+fn what_follows_from_the_defaults_is_one_study_however_it_is_written() {
+    let digest = |text: &str| Study::parse(text).unwrap().digest();
+    assert_eq!(digest(THREE), digest(&with("leader = \"alice\"")));
+    let all = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"all\"");
+    assert_eq!(digest(THREE), digest(&all));
+    assert_ne!(digest(THREE), digest(&with("leader = \"bob\"")));
+    assert_eq!(digest(THREE), digest(&written(THREE)));
+    assert!(written(THREE).contains("held_by = \"all\"") && written(THREE).contains("leader = \"alice\""));
+    assert!(!written(THREE).contains("sender"));
+    // Of alice and bob the file says what it always said.
+    let two = named(&["alice", "bob"]);
+    assert_eq!(digest(&two), digest(&two.replace("column = \"y\"", "column = \"y\"\nheld_by = \"all\"")));
+    assert!(written(&two).contains("held_by = \"both\"") && written(&two).contains("sender = \"alice\""));
+    assert!(!written(&two).contains("leader"));
+}
+
+#[test]
+fn the_digest_of_alice_and_bob_is_the_one_of_earlier_versions() {
+    let two = named(&["alice", "bob"]);
+    let digest = Study::parse(&two).unwrap().digest().to_string();
+    assert_eq!(digest, "4a6f16784c48af61e72777e2db3f54ae10dde9652bc999c39711b068e2b45ad0");
+    let held = two.replace("column = \"y\"", "column = \"y\"\nheld_by = \"alice\"");
+    assert_eq!(
+        Study::parse(&held).unwrap().digest().to_string(),
+        "6acb1be17c2d405c1f990f7975aec1ddd4da60639ce4402ccf9fdb7eced9ec31"
+    );
+}
+
+#[test]
+fn a_number_of_parties_or_a_name_that_cannot_be_is_refused_by_key() {
+    let names = |count: usize| (0..count).map(|at| format!("p{at:02}")).collect::<Vec<_>>();
+    assert!(Study::parse(&parties(&names(16))).is_ok());
+    for (text, says) in [
+        (parties(&names(0)), "`parties` is missing: a vertical study is of two to 16"),
+        (parties(&names(1)), "`parties` names one party: a vertical study is of two to 16"),
+        (parties(&names(17)), "`parties` names 17 parties: a vertical study is of two to 16"),
+        (named(&["alice", "Carol"]), "`parties`: `Carol` is not the name of a party; expected a lowercase letter"),
+        (named(&["alice", "all"]), "`parties`: `all` is not the name of a party: it has a meaning of its own"),
+        (named(&["alice", "worker"]), "`parties`: `worker` is not the name of a party: it has a meaning of its own"),
+        (named(&["alice", "dealer"]), "`parties`: `dealer` is not the name of a party"),
+        (with("leader = \"dave\""), "`leader` names dave, which is no party of the study"),
+        (with("leader = \"Dave\""), "`leader`: `Dave` is not the name of a party"),
+        (with("leader = \"both\""), "`leader`: `both` is not the name of a party: it has a meaning of its own"),
+        (
+            format!("leader = \"bob\"\n{}", named(&["alice", "bob"])),
+            "`leader` has no place in a study of alice and bob",
+        ),
+        (THREE.replace("columns = [\"a\"]", ""), "`parties.alice` needs either `columns` or `formula`"),
+        (
+            THREE.replace("columns = [\"a\"]", "columns = [\"b\"]"),
+            "`parties.bob.columns` names `b`, which alice has already",
+        ),
+        (THREE.replace("\"carol\"", "\"bob\""), "must have different certificate names for every party"),
+    ] {
+        assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
+    }
+    assert!(matches!(Study::parse(&named(&["alice", "alice"])), Err(StudyError::Parse(_))), "two of one name");
+}
+
+#[test]
+fn a_column_that_one_party_holds_alone_is_the_leaders() {
+    let held = |section: &str, by: &str| {
+        format!("leader = \"carol\"\n{THREE}\n[{section}]\ncolumn = \"w\"\nheld_by = \"{by}\"")
+    };
+    for section in ["offset", "weights"] {
+        assert!(Study::parse(&held(section, "carol")).is_ok() && Study::parse(&held(section, "all")).is_ok());
+        let says = format!(
+            "`{section}.held_by` names bob, and the leader is carol: a column that one party holds alone is the leader's; set leader = \"bob\""
+        );
+        assert_eq!(complaint(&held(section, "bob")), says);
+        let says = format!("`{section}.held_by` names dave, which is no party of the study");
+        assert_eq!(complaint(&held(section, "dave")), says);
+    }
+    let outcome = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
+    assert!(
+        complaint(&format!("leader = \"carol\"\n{outcome}"))
+            .contains("`outcome.held_by` names bob, and the leader is carol")
+    );
+    let two = named(&["alice", "bob"]).replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
+    assert_eq!(complaint(&two), "`outcome.held_by` names bob: it is \"both\" or \"alice\"");
+    assert!(complaint(&outcome.replace("\"bob\"", "\"Bob\"")).contains("`held_by`: `Bob` is not the name of a party"));
+}
+
+#[test]
+fn what_several_parties_cannot_do_is_refused_by_key() {
+    for (more, says) in [
+        (
+            "mode = \"sealed\"",
+            "`mode` is \"sealed\", which is for two parties, alice and bob, so far: use mode = \"plain\"",
+        ),
+        ("mode = \"private\"", "`mode` is \"private\", which is for two parties, alice and bob, so far"),
+        ("[inference]\nsender = \"bob\"", "`inference.sender` names bob, and has no place among several parties"),
+        (
+            "[prediction]\nresult_to = \"bob\"",
+            "`prediction.result_to` names bob, and among several parties only the leader, alice",
+        ),
+        (
+            "[match]\nmax_rows = { alice = 10, bob = 10 }\n[match.keys.name]\nkind = \"name\"\n[[match.pass]]\nname = \"n\"\nkeys = [\"name\"]",
+            "`match`",
+        ),
+        ("[sealed]", "`sealed`"),
+        ("[privacy]\nepsilon = 1", "`privacy`"),
+    ] {
+        let text = if more.starts_with("mode") { with(more) } else { format!("{THREE}\n{more}") };
+        assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
+    }
+    assert!(Study::parse(&format!("{THREE}\n[prediction]\nresult_to = \"alice\"")).is_ok());
+}
+
+#[test]
+fn followers_send_bases_to_the_leader_and_only_the_leader_sends_what_it_holds_alone() {
+    let study = vertical(&with("leader = \"carol\""));
+    let declares = |study: &Study<Vertical>, name: &str, what| study.disclosures(role(name)).allows(what);
+    for (name, basis) in [("alice", true), ("bob", true), ("carol", false)] {
+        assert_eq!(declares(&study, name, Declaration::Basis), basis, "{name}");
+        assert_eq!(declares(&study, name, Declaration::ProjectionTable), !basis, "{name}");
+        assert_eq!(declares(&study, name, Declaration::Prediction), basis, "{name}");
+        assert!(!declares(&study, name, Declaration::Outcome));
+    }
+    let alone = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"carol\"");
+    let study =
+        vertical(&format!("{alone}\n[model]\nfamily = \"poisson\"\n[weights]\ncolumn = \"w\"\nheld_by = \"carol\""));
+    for name in ["alice", "bob", "carol"] {
+        assert_eq!(declares(&study, name, Declaration::Outcome), name == "carol");
+        assert_eq!(declares(&study, name, Declaration::Weights), name == "carol");
+    }
+    // No tables stand for rows among several parties, whatever is fitted.
+    let path = vertical(&format!("{THREE}\n[penalty]\nlambda = \"path\""));
+    assert!(!path.uses_tables() && !path.uses_basis());
+    assert!(vertical(&format!("{}\n[penalty]\nlambda = \"path\"", named(&["alice", "bob"]))).uses_tables());
+}
