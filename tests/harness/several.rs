@@ -68,7 +68,7 @@ pub fn run_with(
     let (leader, followers) = (parties[0], &parties[1..]);
     let prepared = |role| Prepared::new(Arc::clone(&study), role, Policy::default(), frame(role));
     let opening = |first, at: usize, peer| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer };
-    let mut hub = Hub::new(prepared(leader)?, &opening(false, 0, leader), followers);
+    let mut hub = Hub::fit(prepared(leader)?, &opening(false, 0, leader));
     let mut sessions = Vec::new();
     for (at, role) in followers.iter().enumerate() {
         sessions.push(VerticalSession::new(prepared(*role)?, opening(true, at + 1, leader)));

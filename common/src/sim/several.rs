@@ -10,7 +10,7 @@ use crate::id::Role;
 use crate::methods::vertical::message::Message;
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::session::VerticalSession;
-use crate::methods::vertical::several::Hub;
+use crate::methods::vertical::several::{FitCentre, Hub};
 use crate::session::{Abort, Session, Turn};
 
 /// How a simulated fit of several parties went.
@@ -30,7 +30,7 @@ const PATIENCE: usize = 2_000_000;
 ///
 /// `observe` sees every message that is handed to a line, with its receiver.
 pub fn run_several(
-    hub: &mut Hub,
+    hub: &mut Hub<FitCentre>,
     followers: &mut [VerticalSession],
     faults: Faults,
     mut observe: impl FnMut(Role, &Message),

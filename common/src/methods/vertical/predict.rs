@@ -125,6 +125,40 @@ impl NewRows {
         Ok(NewRows { role, study, model, frame, own: eta, unusable })
     }
 
+    /// Whose rows they are.
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The study.
+    pub(super) fn study(&self) -> &Arc<Study<Vertical>> {
+        &self.study
+    }
+
+    /// Checks a part of the linear predictor that another party sent.
+    pub(super) fn check_theirs(&self, values: &[f64]) -> Result<(), PeerFault> {
+        let (came, expected) = (values.len() as u64, self.rows());
+        if came != expected {
+            return Err(PeerFault::Length { what: "predictions of new rows", came, expected });
+        }
+        match values.iter().any(|value| value.is_infinite()) {
+            true => Err(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }),
+            false => Ok(()),
+        }
+    }
+
+    /// The scores, with what the others add to the linear predictor.
+    pub(super) fn scores(&self, theirs: Vec<f64>) -> Scores {
+        let NewRows { own, model, frame, .. } = self;
+        let link: Vec<f64> = own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
+        Scores {
+            // A match has changed the order of the rows, so that their numbers are no longer those of the table.
+            ids: (frame.ids().is_some() || frame.matched().is_some()).then(|| prepare::identifiers(frame)),
+            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { model.family.mean(*eta) }).collect(),
+            link,
+        }
+    }
+
     /// How many rows.
     pub fn rows(&self) -> u64 {
         self.own.len() as u64
@@ -232,13 +266,7 @@ impl Script for PredictScript {
             return self.agreement.absorb(&study, body).map(drop);
         }
         let Body::Prediction(values) = body else { return Err(Refusal::Kind) };
-        let (came, expected) = (values.len() as u64, self.agreement.table.rows());
-        if came != expected {
-            return Err(PeerFault::Length { what: "predictions of new rows", came, expected }.into());
-        }
-        if values.iter().any(|value| value.is_infinite()) {
-            return Err(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }.into());
-        }
+        self.agreement.table.check_theirs(&values)?;
         self.theirs = Some(values);
         self.scored = true;
         Ok(())
@@ -246,13 +274,6 @@ impl Script for PredictScript {
 
     fn finish(&mut self) -> Result<Option<Scores>, Abort> {
         let Some(theirs) = self.theirs.take() else { return Ok(None) };
-        let NewRows { own, model, frame, .. } = &self.agreement.table;
-        let link: Vec<f64> = own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
-        Ok(Some(Scores {
-            // A match has changed the order of the rows, so that their numbers are no longer those of the table.
-            ids: (frame.ids().is_some() || frame.matched().is_some()).then(|| prepare::identifiers(frame)),
-            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { model.family.mean(*eta) }).collect(),
-            link,
-        }))
+        Ok(Some(self.agreement.table.scores(theirs)))
     }
 }
