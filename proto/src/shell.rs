@@ -39,6 +39,18 @@ pub fn run<C: Subcommand, F: Error>(
     work: impl FnOnce(C, String) -> Result<Exit, F>,
 ) -> Exit {
     let name = program.get_name().to_string();
+    run_as(name, program, arguments, exit, work)
+}
+
+/// The same by a program whose user is called otherwise in its sentences.
+pub fn run_as<C: Subcommand, F: Error>(
+    who: String,
+    program: clap::Command,
+    arguments: &[OsString],
+    exit: impl Fn(&F) -> Exit,
+    work: impl FnOnce(C, String) -> Result<Exit, F>,
+) -> Exit {
+    let name = program.get_name().to_string();
     let matches = program.try_get_matches_from(arguments);
     let Program { command, log } = match matches.and_then(|matches| Program::<C>::from_arg_matches(&matches)) {
         Ok(program) => program,
@@ -50,7 +62,7 @@ pub fn run<C: Subcommand, F: Error>(
     };
     telemetry::init(log);
     work(command, output::call(&name, arguments)).unwrap_or_else(|failure| {
-        eprintln!("{name}: {}", output::chain(&failure));
+        eprintln!("{who}: {}", output::chain(&failure));
         exit(&failure)
     })
 }
