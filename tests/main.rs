@@ -4,6 +4,7 @@ mod accountants;
 mod imports;
 mod protocol;
 mod sealed;
+mod several;
 mod vertical;
 mod vertical_rounds;
 mod words;

@@ -170,6 +170,12 @@ pub trait Script {
     /// The present step; none once the script is over.
     fn step(&self) -> Option<Step>;
 
+    /// Whether what this party says at the present step is there yet. A script that takes part in several conversations may have to
+    /// hear something in another one first; [`Conversation::go_further`] is called then.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// What this party says at the present step, and moves on.
     ///
     /// # Errors
@@ -425,10 +431,21 @@ impl<S: Script> Conversation<S> {
                     let fault = PeerFault::Kind { came: body.kind(), expected: "a go-ahead" };
                     return Err(Abort::Peer { peer: self.peer, fault });
                 }
-                None if step.speaker != Role::Coordinator && self.is_own_turn() => return self.speak(step),
+                None if step.speaker == Role::Coordinator || !self.is_own_turn() => return Ok(Turn::Wait),
+                None if step.speaker != self.role || !self.has_greeted() || self.script.is_ready() => {
+                    return self.speak(step);
+                }
                 None => return Ok(Turn::Wait),
             }
         }
+    }
+
+    /// Goes on where something became ready that was not.
+    ///
+    /// # Errors
+    /// Why the run ends.
+    pub(crate) fn go_further(&mut self) -> Result<Next<S>, Abort> {
+        self.go_on()
     }
 
     fn is_own_turn(&self) -> bool {

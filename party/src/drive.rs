@@ -657,12 +657,14 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    /// Ends the run towards the peer, unless it was the peer who ended it.
+    /// Ends the run towards the peer, unless it was the peer who ended it, or the coordinator.
     async fn part(&mut self, abort: &Abort) {
         if !self.open {
             return;
         }
-        if !matches!(abort, Abort::Remote { .. }) {
+        // Who ended it knows; whom the coordinator told of it has told the peer too.
+        let known = [self.ends.peer, Role::Coordinator];
+        if !matches!(abort, Abort::Remote { from, .. } if known.contains(from)) {
             self.link.abort(notice(abort, self.ends.own));
         }
         // Not `linger`: a user who interrupts wants to go, and the coordinator relays the reason as well.

@@ -24,6 +24,7 @@ pub mod privacy;
 mod private;
 pub mod read;
 pub mod service;
+mod several;
 mod show;
 pub mod store;
 pub mod worker;

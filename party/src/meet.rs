@@ -15,7 +15,6 @@ use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::dealer;
 use fedreg_proto::limits::Limits;
-use fedreg_proto::line::GrpcLink;
 use fedreg_proto::merge::{self, Place};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
 use rand::TryRngCore;
@@ -24,10 +23,10 @@ use tokio::sync::mpsc;
 
 use crate::alignment;
 use crate::convene::{Convener, Joining};
-use crate::drive::{self, DealerLine, Driven, Ends, Link, Orders};
+use crate::drive::{self, DealerLine, Driven, Link, Orders, Patience};
 use crate::failure::Failure;
 use crate::job::Job;
-use crate::line;
+use crate::line::{self, Line};
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
 use crate::store::{Entry, Store};
@@ -80,6 +79,23 @@ pub(crate) trait Work: Clone + Send + 'static {
 
     /// The session over the table.
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
+
+    /// Runs the session over its line; over several, where there are some.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    async fn drive(
+        session: Self::Session,
+        (lines, dealer): (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&Self::Session, u64),
+    ) -> Result<Driven<Self::Session>, Abort> {
+        let [Line { link, ends }] = lines else {
+            return Err(Abort::Bug("a run between two has more lines than one".to_string()));
+        };
+        drive::drive_dealt(session, (link, dealer), ends, patience, stop, watch).await
+    }
 
     /// Whether another run is begun at once where one has ended like this: the coordinator waits for this party then.
     fn begins_again(&self, _failure: &Failure) -> bool {
@@ -203,7 +219,7 @@ pub(crate) async fn meet<W: Work>(
         }
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
-    let (mut link, listens) = line::open(job, &identity).await?;
+    let mut lines = line::open(job, &identity).await?;
     let address = config.coordinator.clone();
     let instance = drawn()?;
     let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
@@ -216,7 +232,7 @@ pub(crate) async fn meet<W: Work>(
     };
     let convener = Convener::start(joining, dial, stop);
     let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peer: PeerState::Absent };
-    let result = meeting.hold(work, early, (&mut link, listens), stopped).await;
+    let result = meeting.hold(work, early, &mut lines, stopped).await;
     meeting.tell(work, &result);
     let nobodys = match &result {
         Err(Failure::Abort(abort)) => meeting.is_nobodys(abort),
@@ -224,7 +240,7 @@ pub(crate) async fn meet<W: Work>(
     };
     let begun = meeting.run;
     meeting.convener.leave().await;
-    let bytes_sent = link.bytes_sent();
+    let bytes_sent = bytes_sent(&lines);
     store.note(&Entry { bytes_sent, ..Entry::now(W::COMMAND, *role, study, begun, &result) });
     // The other may have come to its end in the process that was interrupted: then it will not come again, and nothing is missing.
     if let (Some(run), Err(failure)) = (run, &result)
@@ -306,6 +322,11 @@ async fn read_table<W: Work>(
     Ok((table, read))
 }
 
+/// Bytes of messages that left by all lines.
+fn bytes_sent(lines: &[Line]) -> u64 {
+    lines.iter().map(|line| line.link.bytes_sent()).sum()
+}
+
 struct Meeting<'a> {
     job: &'a Job,
     convener: Convener,
@@ -320,7 +341,7 @@ impl Meeting<'_> {
         &mut self,
         work: &W,
         early: Option<Result<(W::Table, Duration), Failure>>,
-        (link, listens): (&mut GrpcLink, Option<String>),
+        lines: &mut [Line],
         stopped: &mut mpsc::Receiver<Abort>,
     ) -> Result<(W::Yield, Exit), Failure> {
         let Job { role, config, .. } = self.job;
@@ -339,11 +360,10 @@ impl Meeting<'_> {
         };
         self.run = Some(run);
         let begun = Instant::now();
-        link.set_limits(Limits::for_rows(rows));
+        lines.iter_mut().for_each(|line| line.link.set_limits(Limits::for_rows(rows)));
         let peer = self.job.study.peer(role);
         let opening = Opening { first: config.connect.is_some(), run, seed: seed(self.job.seed, role)?, peer };
         let session = work.session(self.job, table, opening)?;
-        let ends = Ends { own: role, peer, dials: config.connect.clone(), listens };
         let mut pace = Pace::new(self.job.progress, role);
         let convener = &self.convener;
         let watch = |session: &W::Session, bytes| {
@@ -356,7 +376,7 @@ impl Meeting<'_> {
             (true, _) => Some(unless(stopped, self.dealer(run)).await?),
             (false, true) => Some(self.merger(run)?),
         };
-        let driven = drive::drive_dealt(session, (link, dealer), &ends, &self.job.patience, stopped, watch).await;
+        let driven = W::drive(session, (lines, dealer), &self.job.patience, stopped, watch).await;
         pace.clear();
         let driven = driven?;
         let seconds = Seconds {
@@ -366,7 +386,7 @@ impl Meeting<'_> {
             // Counted from the start of the run, which is when both have read: the other's reading is not our time.
             total: (read + begun.elapsed()).as_secs_f64(),
         };
-        let bytes_sent = link.bytes_sent();
+        let bytes_sent = bytes_sent(lines);
         let nobodys = driven.ended.as_ref().is_some_and(|abort| self.is_nobodys(abort));
         let met = Met { driven, run, seconds, bytes_sent, nobodys };
         work.finish(self.job, met)

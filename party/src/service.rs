@@ -1,5 +1,6 @@
 //! What a party does, from its files to its results.
 
+use std::borrow::Borrow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,13 @@ use clap::ValueEnum;
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
+use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::{Progress, VerticalSession};
+use fedreg_common::methods::vertical::several::Hub;
 use fedreg_common::report::{PerParty, Report, csv};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::VerticalGuarantee;
@@ -20,12 +23,15 @@ use fedreg_proto::files::FileError;
 pub use fedreg_proto::output::chain;
 use tokio::sync::mpsc;
 
+use crate::drive::{DealerLine, Driven, Patience};
 pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
+use crate::line::Line;
 use crate::matching;
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
 use crate::private::PrivateFit;
+use crate::several::{self, LeaderSession};
 use crate::show::shown;
 use crate::{openings, privacy};
 
@@ -58,6 +64,9 @@ pub async fn fit(
         matching::run(&job, MatchPurpose::Fit, stop.clone(), stopped).await?;
     }
     match job.study.guarantee {
+        VerticalGuarantee::Plain if job.study.leader_of_several() == Some(job.role) => {
+            meet(&LeaderFit { folder }, job, stop, stopped).await
+        }
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
         VerticalGuarantee::Sealed(_) => sealed(folder, job, stop, stopped).await,
         VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
@@ -96,12 +105,68 @@ impl Work for Fit {
     }
 
     fn finish(&self, job: &Job, met: Met<VerticalSession>) -> Result<(Report, Exit), Failure> {
-        let fit = &met.driven.output;
-        if fit.statistics.nobs > 0 {
-            privacy::count_plain(job, met.run, fit.disclosure.vectors * fit.statistics.nobs)?;
-        }
-        write(&self.folder, job, &met, None)
+        write_plain(&self.folder, job, &met)
     }
+}
+
+/// The fit of the leader of several parties.
+#[derive(Clone)]
+struct LeaderFit {
+    folder: Folder,
+}
+
+impl Work for LeaderFit {
+    type Table = Prepared;
+    type Session = LeaderSession;
+    type Yield = Report;
+
+    const COMMAND: &'static str = "fit";
+
+    fn read(&self, job: &Job) -> Result<Prepared, Failure> {
+        job.party().table()
+    }
+
+    fn rows(table: &Prepared) -> u64 {
+        table.rows() as u64
+    }
+
+    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<LeaderSession, Failure> {
+        let columns = table.term_names().len() as u64 + 1;
+        privacy::record_plain(job, opening.run, table.rows() as u64 * columns, || table.identifiers())?;
+        let followers = job.study.peers(job.role);
+        Ok(LeaderSession::new(Hub::new(table, &opening, &followers), &followers)?)
+    }
+
+    async fn drive(
+        session: LeaderSession,
+        (lines, _): (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&LeaderSession, u64),
+    ) -> Result<Driven<LeaderSession>, Abort> {
+        several::drive(session, lines, patience, stop, watch).await
+    }
+
+    fn progress(session: &LeaderSession) -> Option<Progress> {
+        Some(session.progress())
+    }
+
+    fn finish(&self, job: &Job, met: Met<LeaderSession>) -> Result<(Report, Exit), Failure> {
+        write_plain(&self.folder, job, &met)
+    }
+}
+
+/// Counts what left in a plain fit, and writes its results.
+fn write_plain<S: Session<Output: Borrow<VerticalFit>>>(
+    folder: &Folder,
+    job: &Job,
+    met: &Met<S>,
+) -> Result<(Report, Exit), Failure> {
+    let fit: &VerticalFit = met.driven.output.borrow();
+    if fit.statistics.nobs > 0 {
+        privacy::count_plain(job, met.run, fit.disclosure.vectors * fit.statistics.nobs)?;
+    }
+    write(folder, job, met, None)
 }
 
 /// How often a sealed fit is begun again after the other party, or its dealer's line, was lost.
@@ -182,7 +247,7 @@ impl Work for SealedFit {
 }
 
 /// Writes report and model where they belong.
-fn write<S: Session<Output = VerticalFit>>(
+fn write<S: Session<Output: Borrow<VerticalFit>>>(
     folder: &Folder,
     job: &Job,
     met: &Met<S>,
@@ -191,15 +256,15 @@ fn write<S: Session<Output = VerticalFit>>(
     let mut report = report(job, met);
     report.notes.extend(note);
     let exit = report.termination.exit();
-    let model = serde_json::to_string_pretty(&met.driven.output.model).unwrap_or_default();
+    let model = serde_json::to_string_pretty(&met.driven.output.borrow().model).unwrap_or_default();
     folder.report(&report)?;
     folder.write(MODEL, format!("{model}\n").as_bytes())?;
     tracing::info!("report and model are in {}", folder.path().display());
     Ok((report, exit))
 }
 
-fn report<S: Session<Output = VerticalFit>>(job: &Job, met: &Met<S>) -> Report {
-    let fit: &VerticalFit = &met.driven.output;
+fn report<S: Session<Output: Borrow<VerticalFit>>>(job: &Job, met: &Met<S>) -> Report {
+    let fit: &VerticalFit = met.driven.output.borrow();
     let common = met.report(job);
     Report {
         coefficients: fit.coefficients.clone(),

@@ -1,4 +1,4 @@
-//! The line between Alice and Bob over gRPC.
+//! The line between two parties over gRPC: a listener may have one to each of several.
 //!
 //! A task writes: it cuts messages into frames under flow control, so that two long messages that cross cannot block each
 //! other, and beats while there is nothing to write, so that a party that computes differs from one that is stopped.
@@ -17,7 +17,7 @@ use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::privacy::release::Released;
 use prost::Message as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -43,7 +43,7 @@ pub struct PeerName {
     pub certificate: String,
 }
 
-/// One end of the line between Alice and Bob.
+/// One end of the line between two parties.
 pub struct GrpcLink {
     end: End,
     peer: PeerName,
@@ -56,7 +56,14 @@ pub struct GrpcLink {
 
 enum End {
     Dial { address: String, identity: Box<Identity> },
-    Listen { door: Arc<Door>, stop: Option<oneshot::Sender<()>>, server: JoinHandle<()> },
+    Listen { door: Arc<Door>, serving: Arc<Serving> },
+}
+
+/// The server behind the doors of all lines of one listener; ends with the last of them.
+struct Serving {
+    /// Lines that are not closed yet.
+    open: AtomicUsize,
+    running: Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
 }
 
 /// What the writing tasks of all lines of a link share.
@@ -70,15 +77,27 @@ impl GrpcLink {
     /// The end that waits for the peer to dial. The listener must let in `peer.certificate` and nobody else. Serves at
     /// once, in the current runtime.
     pub fn listen(listener: Listener, peer: PeerName) -> GrpcLink {
-        let meter = Meter::new();
-        let door = Arc::new(Door {
-            waiting: Mutex::new(None),
-            came: Notify::new(),
-            expected: peer.certificate.clone(),
-            meter: Arc::clone(&meter),
-        });
+        let door = Door::of(&peer);
+        let serving = GrpcLink::serve(listener, vec![Arc::clone(&door)]);
+        GrpcLink::behind(door, serving, peer)
+    }
+
+    /// One end for each of several peers that dial the same listener, which must let in just these.
+    pub fn listen_for(listener: Listener, peers: Vec<PeerName>) -> Vec<GrpcLink> {
+        let doors: Vec<Arc<Door>> = peers.iter().map(Door::of).collect();
+        let serving = GrpcLink::serve(listener, doors.clone());
+        doors.into_iter().zip(peers).map(|(door, peer)| GrpcLink::behind(door, Arc::clone(&serving), peer)).collect()
+    }
+
+    fn behind(door: Arc<Door>, serving: Arc<Serving>, peer: PeerName) -> GrpcLink {
+        let (lost, meter) = (format!("{} has not dialled yet", peer.role), Arc::clone(&door.meter));
+        GrpcLink::new(End::Listen { door, serving }, peer, meter, lost)
+    }
+
+    fn serve(listener: Listener, doors: Vec<Arc<Door>>) -> Arc<Serving> {
+        let open = AtomicUsize::new(doors.len());
         let (stop, stopped) = oneshot::channel::<()>();
-        let service = VerticalLinkServer::from_arc(Arc::clone(&door)).max_decoding_message_size(FRAME_BYTES);
+        let service = VerticalLinkServer::new(Lobby(doors)).max_decoding_message_size(FRAME_BYTES);
         let server = tokio::spawn(async move {
             let served = tls::server()
                 .add_service(service)
@@ -89,9 +108,7 @@ impl GrpcLink {
                 tracing::error!("the server of the line ended: {}", explain(&error));
             }
         });
-        let lost = format!("{} has not dialled yet", peer.role);
-        let stop = Some(stop);
-        GrpcLink::new(End::Listen { door, stop, server }, peer, meter, lost)
+        Arc::new(Serving { open, running: Mutex::new(Some((stop, server))) })
     }
 
     /// The end that dials the peer at `address` (`host:port`).
@@ -207,10 +224,9 @@ impl Link for GrpcLink {
             let _ = (&mut line.writer).await;
         }
         self.lost = format!("the line to {} is closed", self.peer.role);
-        if let End::Listen { door, stop, server } = &mut self.end
-            && stop.take().is_some()
+        if let End::Listen { door, serving } = &self.end
+            && let Some(server) = serving.close(door)
         {
-            drop(door.waiting().take());
             // Ends when the last connection has written everything.
             let _ = server.await;
         }
@@ -224,10 +240,30 @@ impl Link for GrpcLink {
 
 impl Drop for GrpcLink {
     fn drop(&mut self) {
-        if let End::Listen { door, server, .. } = &self.end {
-            server.abort();
+        if let End::Listen { door, serving } = &self.end
             // Connections outlive the server; a line that still beats would keep the peer waiting.
-            drop(door.waiting().take());
+            && !door.shut()
+        {
+            serving.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Serving {
+    /// Closes a door for good; with the last one gives the server back, which then ends in good order.
+    fn close(&self, door: &Door) -> Option<JoinHandle<()>> {
+        if door.shut() || self.open.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return None;
+        }
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        running.map(|(_stop, server)| server)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some((_, server)) = self.running.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            server.abort();
         }
     }
 }
@@ -362,12 +398,30 @@ impl Meter {
 /// Where a dialled line waits until it is opened. It beats meanwhile, but nothing of it is read.
 struct Door {
     waiting: Mutex<Option<Line>>,
+    shut: AtomicBool,
     came: Notify,
     expected: String,
     meter: Arc<Meter>,
 }
 
 impl Door {
+    fn of(peer: &PeerName) -> Arc<Door> {
+        Arc::new(Door {
+            waiting: Mutex::new(None),
+            shut: AtomicBool::new(false),
+            came: Notify::new(),
+            expected: peer.certificate.clone(),
+            meter: Meter::new(),
+        })
+    }
+
+    /// Lets nobody in any more; tells whether that was so before.
+    fn shut(&self) -> bool {
+        let before = self.shut.swap(true, Ordering::Relaxed);
+        drop(self.waiting().take());
+        before
+    }
+
     /// The latest line that came.
     async fn next(&self) -> Line {
         loop {
@@ -395,22 +449,27 @@ async fn superseded(end: &End) {
     }
 }
 
+/// The doors of all peers that a listener lets in.
+struct Lobby(Vec<Arc<Door>>);
+
 #[tonic::async_trait]
-impl VerticalLink for Door {
+impl VerticalLink for Lobby {
     type ExchangeStream = ReceiverStream<Result<Frame, Status>>;
 
     async fn exchange(&self, request: Request<Streaming<Frame>>) -> Result<Response<Self::ExchangeStream>, Status> {
         let peer = tls::peer(&request)?;
-        if peer.name != self.expected {
-            return Err(Status::permission_denied(format!(
-                "this line is for {}, not for {}",
-                self.expected, peer.name
-            )));
+        let Some(door) = self.0.iter().find(|door| door.expected == peer.name) else {
+            let expected: Vec<&str> = self.0.iter().map(|door| door.expected.as_str()).collect();
+            let sentence = format!("this line is for {}, not for {}", expected.join(", "), peer.name);
+            return Err(Status::permission_denied(sentence));
+        };
+        if door.shut.load(Ordering::Relaxed) {
+            return Err(Status::unavailable("the line is closed"));
         }
         let (out, outbound) = mpsc::channel(AHEAD);
-        let line = Line::new(request.into_inner(), out, Ok, &self.meter, None);
-        *self.waiting() = Some(line);
-        self.came.notify_one();
+        let line = Line::new(request.into_inner(), out, Ok, &door.meter, None);
+        *door.waiting() = Some(line);
+        door.came.notify_one();
         Ok(Response::new(ReceiverStream::new(outbound)))
     }
 }

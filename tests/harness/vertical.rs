@@ -32,7 +32,7 @@ pub fn study_at_alice(case: &Case, more: &str) -> Study<Vertical> {
     parsed(&text(case, more).replacen("[outcome]\n", "[outcome]\nheld_by = \"alice\"\n", 1))
 }
 
-fn parsed(text: &str) -> Study<Vertical> {
+pub(crate) fn parsed(text: &str) -> Study<Vertical> {
     let study = Study::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     study.vertical().unwrap()
 }
@@ -85,7 +85,7 @@ pub fn session(
     Ok(VerticalSession::new(prepared, opening(role)))
 }
 
-const RUN: RunId = RunId([7; 16]);
+pub(crate) const RUN: RunId = RunId([7; 16]);
 
 fn opening(role: Role) -> Opening {
     Opening { first: role == Role::Alice, run: RUN, seed: [1 + u8::from(role == Role::Bob); 32], peer: role.partner() }

@@ -6,3 +6,4 @@
 pub mod dealer;
 pub mod merger;
 pub mod pair;
+pub mod several;

@@ -124,7 +124,7 @@ impl<T: Compared> Agreement<T> {
 
     /// What proves these rows, here or at the peer.
     pub(super) fn proof(&self, key: Option<[u8; 32]>) -> Rows {
-        Rows { key, rows: self.table.rows(), ids: self.table.digest(&key.unwrap_or(self.key)) }
+        proof(&self.table, key, &key.unwrap_or(self.key))
     }
 
     pub(super) fn shared(&self) -> Result<Shared, Abort> {
@@ -153,19 +153,33 @@ impl<T: Compared> Agreement<T> {
             (true, None) => {}
             _ => return Err(PeerFault::Garbage("a proof of rows with a key where none belongs".to_string()).into()),
         }
-        let (role, partner) = (self.role, self.peer);
-        let (own, peer) = (self.table.rows(), theirs.rows);
-        let proved = own == peer && theirs.ids == self.table.digest(&self.key);
-        if self.table.is_matched() && !proved {
-            return Err(PeerFault::Order.into());
-        }
-        if own != peer {
-            return Err(Abort::Data(self.table.counts_differ((role, own), (partner, peer))).into());
-        }
-        match proved {
-            true => Ok(()),
-            false => Err(Abort::Data(self.table.differs()).into()),
-        }
+        same_rows(&self.table, (self.role, self.peer), &self.key, theirs)
+    }
+}
+
+/// What proves the rows of a table under a key, which goes along where it is the sender's.
+pub(super) fn proof(table: &impl Compared, sent: Option<[u8; 32]>, key: &[u8; 32]) -> Rows {
+    Rows { key: sent, rows: table.rows(), ids: table.digest(key) }
+}
+
+/// Compares the rows of a table with those that a peer proved.
+pub(super) fn same_rows(
+    table: &impl Compared,
+    (role, partner): (Role, Role),
+    key: &[u8; 32],
+    theirs: &Rows,
+) -> Result<(), Refusal> {
+    let (own, peer) = (table.rows(), theirs.rows);
+    let proved = own == peer && theirs.ids == table.digest(key);
+    if table.is_matched() && !proved {
+        return Err(PeerFault::Order.into());
+    }
+    if own != peer {
+        return Err(Abort::Data(table.counts_differ((role, own), (partner, peer))).into());
+    }
+    match proved {
+        true => Ok(()),
+        false => Err(Abort::Data(table.differs()).into()),
     }
 }
 

@@ -22,6 +22,17 @@ pub(super) struct Learnt {
     pub(super) before: f64,
 }
 
+/// What the leader of several parties reads off the bases of all others.
+pub(super) struct Gathered {
+    /// For each, what is left of its basis beside the blocks of earlier parties, column by column.
+    pub(super) earlier: Vec<Vec<f64>>,
+    /// For each, what is left of its basis beside all other blocks, and its products with the working residual.
+    pub(super) all: Vec<(Vec<f64>, Vec<f64>)>,
+    pub(super) inference: Inference,
+    pub(super) residual: f64,
+    pub(super) before: f64,
+}
+
 /// The sender's side of an exchange under way.
 pub(super) struct Sending {
     sender: Sender,
@@ -162,30 +173,8 @@ impl Work {
         path: bool,
     ) -> Result<(), PeerFault> {
         let block = &self.encoded.block;
-        let left = block.rows() as u64 - start;
-        if basis.start != start || basis.rows == 0 || u64::from(basis.rows) > left {
-            return Err(PeerFault::Length {
-                what: "rows of a basis",
-                came: basis.start + u64::from(basis.rows),
-                expected: start + left,
-            });
-        }
-        if basis.columns as usize != columns {
-            return Err(PeerFault::Length {
-                what: "columns of a basis",
-                came: basis.columns.into(),
-                expected: columns as u64,
-            });
-        }
+        check_basis(block.rows(), start, columns, basis)?;
         let rows = basis.rows as usize;
-        if basis.values.len() != rows * columns {
-            let came = basis.values.len() as u64;
-            return Err(PeerFault::Length { what: "a basis", came, expected: (rows * columns) as u64 });
-        }
-        // Columns of length 1: no entry can be larger.
-        if !basis.values.iter().all(|value| value.abs() <= 1.0 + 1e-6) {
-            return Err(PeerFault::Value { what: "a basis", expected: "between -1 and 1", round: 0 });
-        }
         let part = DMatrix::from_column_slice(rows, columns, &basis.values);
         if path {
             return self.path_moments(start as usize, part);
@@ -202,6 +191,63 @@ impl Work {
             receiver.push(&reported, start as usize, part, working);
         }
         Ok(())
+    }
+
+    /// What the bases of several others tell, once they are whole; they have these numbers of columns.
+    pub(super) fn gathered(&mut self, sizes: &[usize]) -> Option<Gathered> {
+        let before = self.received_squares();
+        let Some(Receiving::Inference { receiver, .. }) = self.receiving.take() else { return None };
+        let reading = receiver.finish_several(sizes);
+        let values = |matrix: DMatrix<f64>| Vec::from(matrix.data);
+        // Where columns depend on each other nothing of it is used.
+        let p = self.encoded.block.columns();
+        let none = Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p) };
+        Some(Gathered {
+            earlier: reading.earlier.into_iter().map(values).collect(),
+            all: reading.all.into_iter().map(|(factor, score)| (values(factor), score.data.into())).collect(),
+            inference: reading.inference.unwrap_or(none),
+            residual: reading.residual,
+            before,
+        })
+    }
+
+    /// At one of several who sent its basis: which of its columns depend on those of earlier parties.
+    pub(super) fn take_earlier(&mut self, table: &Table) -> Result<(), PeerFault> {
+        let factor = self.factor_of(table)?;
+        let Some(sending) = &self.sending else {
+            return Err(PeerFault::Kind { came: "a projection table", expected: "nothing" });
+        };
+        self.dependent = sending.sender.dependent(&factor);
+        Ok(())
+    }
+
+    /// At one of several: what it learns about its own coefficients.
+    pub(super) fn take_learnt(&mut self, table: &Table) -> Result<(), PeerFault> {
+        let factor = self.factor_of(table)?;
+        let (came, expected) = (table.score.len() as u64, factor.ncols() as u64);
+        if came != expected {
+            return Err(PeerFault::Length { what: "a projection table", came, expected });
+        }
+        let Some(sending) = self.sending.take() else {
+            return Err(PeerFault::Kind { came: "a projection table", expected: "nothing" });
+        };
+        let inference = sending.sender.learn(&factor, &DVector::from_column_slice(&table.score));
+        let before = sending.working_squares;
+        self.inference = inference.map(|inference| Learnt { inference, residual: table.residual, before });
+        Ok(())
+    }
+
+    fn factor_of(&self, table: &Table) -> Result<DMatrix<f64>, PeerFault> {
+        let p = self.encoded.block.columns();
+        if table.factor.len() != p * p {
+            let came = table.factor.len() as u64;
+            return Err(PeerFault::Length { what: "a projection table", came, expected: (p * p) as u64 });
+        }
+        let finite = table.factor.iter().chain(&table.score).chain([&table.residual]).all(|value| value.is_finite());
+        match finite && table.residual >= 0.0 && table.dependent == 0 {
+            true => Ok(DMatrix::from_column_slice(p, p, &table.factor).upper_triangle()),
+            false => Err(PeerFault::Value { what: "a projection table", expected: "finite", round: 0 }),
+        }
     }
 
     /// Adds rows of the basis to the inner products, fold by fold.
@@ -325,6 +371,35 @@ impl Work {
         let dependent = std::mem::take(&mut self.dependent);
         self.encoded.block.drop_columns(&dependent);
         dependent.len() as u32
+    }
+}
+
+/// Checks a part of a basis that begins with row `start`.
+pub(super) fn check_basis(rows: usize, start: u64, columns: usize, basis: &Basis) -> Result<(), PeerFault> {
+    let left = rows as u64 - start;
+    if basis.start != start || basis.rows == 0 || u64::from(basis.rows) > left {
+        return Err(PeerFault::Length {
+            what: "rows of a basis",
+            came: basis.start.saturating_add(basis.rows.into()),
+            expected: start + left,
+        });
+    }
+    if basis.columns as usize != columns {
+        return Err(PeerFault::Length {
+            what: "columns of a basis",
+            came: basis.columns.into(),
+            expected: columns as u64,
+        });
+    }
+    let expected = basis.rows as usize * columns;
+    if basis.values.len() != expected {
+        let came = basis.values.len() as u64;
+        return Err(PeerFault::Length { what: "a basis", came, expected: expected as u64 });
+    }
+    // Columns of length 1: no entry can be larger.
+    match basis.values.iter().all(|value| value.abs() <= 1.0 + 1e-6) {
+        true => Ok(()),
+        false => Err(PeerFault::Value { what: "a basis", expected: "between -1 and 1", round: 0 }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fits of a run, one after the other, and the rounds of each.
 //!
-//! The party with fewer columns leads, of several the study's leader: it extrapolates its own coefficients, judges convergence and ends the fits. The
-//! other fits its block exactly to whatever comes and cannot tell the difference.
+//! The party with fewer columns leads, or of several the one that the study names: it extrapolates its own coefficients, judges
+//! convergence and ends the fits. The others fit their blocks exactly to whatever comes and cannot tell the difference.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -21,6 +21,7 @@ use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
 use super::separation::Growth;
+use super::several::Followers;
 use super::subspace::Shown;
 
 /// One fit of a run.
@@ -75,6 +76,8 @@ pub(super) struct Fits {
     rounds_before: u32,
     memory: Memory,
     shown: Option<Shown>,
+    /// At the leader of several parties, the others one by one.
+    followers: Option<Followers>,
     accepted: Option<Accepted>,
     extrapolated: bool,
     own_change: f64,
@@ -104,7 +107,7 @@ pub(super) struct Fits {
 #[derive(Debug, Clone)]
 struct Accepted {
     objective: f64,
-    /// The plain next point, without extrapolation.
+    /// The plain next point, without extrapolation; after the own coefficients the coordinates of followers.
     plain: DVector<f64>,
 }
 
@@ -165,6 +168,7 @@ impl Fits {
             rounds_before: 0,
             memory: Memory::new(own.max(1)),
             shown: None,
+            followers: None,
             accepted: None,
             extrapolated: false,
             own_change: f64::INFINITY,
@@ -185,6 +189,16 @@ impl Fits {
             fold_errors: Vec::new(),
             restarted: false,
         }
+    }
+
+    /// Makes this side the leader of several parties, which have these numbers of columns.
+    pub(super) fn lead_several(&mut self, columns: &[usize]) {
+        self.followers = Some(Followers::new(columns));
+    }
+
+    /// The others one by one, at the leader of several parties.
+    pub(super) fn followers(&mut self) -> Option<&mut Followers> {
+        self.followers.as_mut()
     }
 
     pub(super) fn leader(&self) -> Role {
@@ -288,10 +302,15 @@ impl Fits {
 
     fn reset_rounds(&mut self) {
         self.memory.clear();
-        self.memory = Memory::new(self.columns.0.max(1));
+        let partners = match &self.followers {
+            Some(followers) => followers.columns(),
+            None => vec![self.columns.1],
+        };
+        // What a round maps is made of the own coefficients and of what all partners but the first predict.
+        self.memory = Memory::new((self.columns.0 + partners.iter().skip(1).sum::<usize>()).max(1));
         let unpenalised = self.study.method.penalty.is_none();
         let needed = self.minimises() || self.study.method.family != Family::Gaussian;
-        self.shown = (unpenalised && needed).then(|| Shown::new(self.columns.1, self.partner_hides()));
+        self.shown = (unpenalised && needed).then(|| Shown::new(&partners, self.partner_hides()));
         self.accepted = None;
         self.extrapolated = false;
         self.own_change = f64::INFINITY;
@@ -359,7 +378,11 @@ impl Fits {
         if job.fold.is_none() {
             self.trace.clear();
         }
-        Ok(same_rows || (self.restarted && self.current == 0))
+        let warm = same_rows || (self.restarted && self.current == 0);
+        if let Some(followers) = &mut self.followers {
+            followers.begin(warm);
+        }
+        Ok(warm)
     }
 
     /// What to say now: the leader's next point or the end, or the follower's answer.
@@ -383,22 +406,8 @@ impl Fits {
         if partial.round != round {
             return Err(PeerFault::Round { came: partial.round, expected: round });
         }
-        let expected = self.exchanged(block);
         // An empty vector stands for zeros: the leader's start.
-        if !(partial.values.is_empty() && follower) && partial.values.len() != expected {
-            let came = partial.values.len() as u64;
-            return Err(PeerFault::Length { what: "partial predictions", came, expected: expected as u64 });
-        }
-        let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
-        let scalars = [partial.penalty, partial.certificate];
-        if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan()
-        {
-            return Err(PeerFault::Value {
-                what: "partial predictions",
-                expected: "a finite number",
-                round: partial.round,
-            });
-        }
+        sound(&partial, self.exchanged(block), follower)?;
         if next_fit {
             self.leave(encoded, Termination::Converged);
             self.rounds_before += self.round;
@@ -409,6 +418,21 @@ impl Fits {
             self.round = partial.round;
         }
         self.incoming = Some(partial);
+        Ok(())
+    }
+
+    /// Takes the answer of one of several followers in, which is part of a partner's.
+    pub(super) fn hear_part(&mut self, block: &Block, at: usize, partial: Partial) -> Result<(), PeerFault> {
+        if partial.fit as usize != self.current {
+            return Err(PeerFault::Round { came: partial.fit, expected: self.current as u32 });
+        }
+        if partial.round != self.round {
+            return Err(PeerFault::Round { came: partial.round, expected: self.round });
+        }
+        sound(&partial, self.exchanged(block), false)?;
+        if let Some(followers) = &mut self.followers {
+            followers.hear(at, partial);
+        }
         Ok(())
     }
 
@@ -532,10 +556,11 @@ impl Fits {
         if !self.minimises()
             && let Some(shown) = &mut self.shown
         {
-            shown.take(block, &self.incoming_values);
+            let vectors = vectors(&self.followers, &self.incoming_values);
+            vectors.iter().enumerate().for_each(|(partner, vector)| shown.take(block, partner, vector));
         }
         let change = self.own_change.max(if self.partner_grows { 1.0 } else { answer.change });
-        let certificate = self.certificate.max(answer.certificate);
+        let certificate = self.certificate.max(answer.certificate).max(self.unsettled(block));
         self.change = change;
         self.record(self.round, certificate, change, objective);
         let ended = self.verdict(block, certificate, change);
@@ -548,11 +573,30 @@ impl Fits {
         let next = match &mut self.shown {
             Some(shown) if minimises => {
                 self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
-                shown.minimise(block, &self.incoming_values, inner_tol(certificate).max(1e-3 * self.certificate))
+                let tol = inner_tol(certificate).max(1e-3 * self.certificate);
+                let minimum = shown.minimise(block, &vectors(&self.followers, &self.incoming_values), tol);
+                if let Some(followers) = &mut self.followers {
+                    followers.go_on_from(minimum.later);
+                }
+                minimum.own
             }
             Some(_) | None => self.next_point(block, &beta, pass, objective),
         };
         self.propose(block, &beta, next)
+    }
+
+    /// How large the scaled gradient of a follower may have become by what those after it answered: each answered to what it knew.
+    fn unsettled(&self, block: &Block) -> f64 {
+        let Some(followers) = &self.followers else { return 0.0 };
+        let outcome = block.outcome();
+        let root = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]).sqrt();
+        let moved = match outcome.family {
+            Family::Gaussian => followers.unsettled(root),
+            // A variance is at most a quarter.
+            Family::Binomial => followers.unsettled(|row| 0.25 * root(row)),
+            Family::Poisson => followers.unsettled(|row| root(row) * outcome.family.variance(block.predictor(row))),
+        };
+        moved / (block.weight_sum().sqrt() * outcome.spread)
     }
 
     /// Whether the fit is over, and why.
@@ -628,17 +672,46 @@ impl Fits {
         } else {
             beta.clone()
         };
+        let (point, image) = match &mut self.followers {
+            Some(followers) if accelerated => {
+                let (started, answered) = (followers.started(), followers.answered());
+                (joined(beta, &started), joined(&image, &answered))
+            }
+            _ => (beta.clone(), image),
+        };
         if usable && accelerated {
-            self.memory.remember(beta, &image);
+            self.memory.remember(&point, &image);
         }
         if rejected && let Some(accepted) = &self.accepted {
             self.extrapolated = false;
-            return accepted.plain.clone();
+            let plain = accepted.plain.clone();
+            return self.go_on_at(plain);
         }
         self.accepted = Some(Accepted { objective, plain: image.clone() });
-        let extrapolated = if accelerated { self.memory.extrapolate(block.metric()) } else { None };
+        let extrapolated = if accelerated {
+            let (own, metric) = (block.columns(), block.metric());
+            self.memory.extrapolate(|step| {
+                let mut embedded = step.clone();
+                embedded.rows_mut(0, own).copy_from(&metric.embed(&step.rows(0, own).into_owned()));
+                embedded
+            })
+        } else {
+            None
+        };
         self.extrapolated = extrapolated.is_some();
-        extrapolated.unwrap_or(image)
+        self.go_on_at(extrapolated.unwrap_or(image))
+    }
+
+    /// The own coefficients of a point, at the rest of which the followers' round starts.
+    fn go_on_at(&mut self, point: DVector<f64>) -> DVector<f64> {
+        let Some(followers) = &mut self.followers else { return point };
+        let own = self.columns.0;
+        if point.len() == own {
+            followers.go_on_from_answers();
+            return point;
+        }
+        followers.go_on_at(point.rows(own, point.len() - own).into_owned());
+        point.rows(0, own).into_owned()
     }
 
     /// Sends the next point of the present fit.
@@ -742,6 +815,36 @@ impl Fits {
         self.meter.record(&shown);
         Ok(())
     }
+}
+
+/// What each partner sent last; the one partner of two is not kept by itself.
+fn vectors<'a>(followers: &'a Option<Followers>, only: &'a [f64]) -> Vec<&'a [f64]> {
+    match followers {
+        Some(followers) => followers.vectors(),
+        None => vec![only],
+    }
+}
+
+fn joined(own: &DVector<f64>, others: &DVector<f64>) -> DVector<f64> {
+    DVector::from_iterator(own.len() + others.len(), own.iter().chain(others.iter()).copied())
+}
+
+/// Checks the numbers of a partner's predictions; none at all stand for zeros where that may be.
+fn sound(partial: &Partial, expected: usize, may_be_zero: bool) -> Result<(), PeerFault> {
+    if !(partial.values.is_empty() && may_be_zero) && partial.values.len() != expected {
+        let came = partial.values.len() as u64;
+        return Err(PeerFault::Length { what: "partial predictions", came, expected: expected as u64 });
+    }
+    let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
+    let scalars = [partial.penalty, partial.certificate];
+    if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan() {
+        return Err(PeerFault::Value {
+            what: "partial predictions",
+            expected: "a finite number",
+            round: partial.round,
+        });
+    }
+    Ok(())
 }
 
 /// How far an inner fit goes: far below the certificate of the exchange, so that the map that is accelerated depends on

@@ -1,4 +1,4 @@
-//! Vertical regression: two parties, one model, different columns of the same rows.
+//! Vertical regression: two parties or several, one model, different columns of the same rows.
 
 pub mod accelerate;
 mod agree;
@@ -22,6 +22,7 @@ pub mod report;
 pub mod sealed;
 mod separation;
 pub mod session;
+pub mod several;
 pub mod std_err;
 pub mod subspace;
 pub mod terms;

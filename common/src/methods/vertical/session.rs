@@ -66,7 +66,7 @@ enum Stage {
 
 /// The place in the script once the rows are settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     Held(HeldKind),
     Largest {
         answered: bool,
@@ -80,6 +80,10 @@ enum Place {
     Answer,
     Table,
     Redo,
+    /// Of several parties: the leader tells how many columns the others have set aside.
+    Redone,
+    /// Of several parties: the leader gives out what is learnt, once no column depends on others.
+    Learn,
     Results {
         answered: bool,
     },
@@ -88,7 +92,7 @@ enum Place {
 
 /// What a basis is sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BasisPurpose {
+pub(super) enum BasisPurpose {
     Path,
     Inference,
 }
@@ -100,7 +104,7 @@ pub(super) struct Work {
     pub(super) study: Arc<Study<Vertical>>,
     first: Role,
     run: RunId,
-    place: Place,
+    pub(super) place: Place,
     /// What the first party holds alone and has not sent yet.
     held: std::vec::IntoIter<HeldKind>,
     pub(super) peer_columns: usize,
@@ -119,6 +123,15 @@ pub(super) struct Work {
     pub(super) null_deviance: f64,
     /// Own columns that the exchange showed to depend on the peer's.
     pub(super) dependent: Vec<usize>,
+    /// Of several parties: own columns that were set aside in the present exchange.
+    set_aside: u32,
+}
+
+impl Progress {
+    /// Before the rows are settled.
+    pub(super) fn lining_up() -> Progress {
+        Progress { phase: "lining up rows", fit: (0, 0), round: 0, certificate: None }
+    }
 }
 
 impl VerticalSession {
@@ -202,38 +215,9 @@ impl VerticalScript {
             return Ok(());
         };
         let (peer_columns, no_inference) = (*peer_columns, no_basis.take());
-        let prepared = &mut self.agreement.table;
-        let (role, peer_role, study) = (prepared.role(), self.opening.peer, Arc::clone(prepared.study()));
-        let encoded = prepared.take_encoded()?;
-        if encoded.block.columns() + peer_columns == 0 {
-            return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
-        }
-        let fits = Fits::new(&study, (role, peer_role), &prepared.policy, &encoded, peer_columns);
-        let rotation = Digest::of(&[b"rotation".as_slice(), self.opening.seed.as_slice()].concat()).0;
-        let mut work = Box::new(Work {
-            role,
-            peer_role,
-            first: self.opening.first_speaker(role),
-            run: self.opening.run,
-            place: Place::Fit,
-            held: held(&study).into_iter(),
-            study,
-            peer_columns,
-            rng: ChaCha20Rng::from_seed(rotation),
-            encoded,
-            fits,
-            sending: None,
-            receiving: None,
-            inference: None,
-            peer: None,
-            own_results: None,
-            redone: false,
-            no_inference,
-            null_deviance: 0.0,
-            dependent: Vec::new(),
-        });
+        let mut work = Work::new(&mut self.agreement.table, &self.opening, peer_columns, no_inference)?;
         work.go_on_with_held()?;
-        self.stage = Stage::Fitting(work);
+        self.stage = Stage::Fitting(Box::new(work));
         Ok(())
     }
 }
@@ -304,10 +288,49 @@ fn held(study: &Study<Vertical>) -> Vec<HeldKind> {
 }
 
 impl Work {
-    fn progress(&self) -> Progress {
+    /// Over settled rows, with a partner that has this number of columns.
+    pub(super) fn new(
+        prepared: &mut Prepared,
+        opening: &Opening,
+        peer_columns: usize,
+        no_inference: Option<String>,
+    ) -> Result<Work, Abort> {
+        let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
+        let encoded = prepared.take_encoded()?;
+        if encoded.block.columns() + peer_columns == 0 {
+            return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
+        }
+        let fits = Fits::new(&study, (role, opening.peer), &prepared.policy, &encoded, peer_columns);
+        let rotation = Digest::of(&[b"rotation".as_slice(), opening.seed.as_slice()].concat()).0;
+        Ok(Work {
+            role,
+            peer_role: opening.peer,
+            first: opening.first_speaker(role),
+            run: opening.run,
+            place: Place::Fit,
+            held: held(&study).into_iter(),
+            study,
+            peer_columns,
+            rng: ChaCha20Rng::from_seed(rotation),
+            encoded,
+            fits,
+            sending: None,
+            receiving: None,
+            inference: None,
+            peer: None,
+            own_results: None,
+            redone: false,
+            no_inference,
+            null_deviance: 0.0,
+            dependent: Vec::new(),
+            set_aside: 0,
+        })
+    }
+
+    pub(super) fn progress(&self) -> Progress {
         let phase = match self.place {
             Place::Held(_) | Place::Largest { .. } => "setting up",
-            Place::Basis { .. } | Place::Table | Place::Redo => "projection exchange",
+            Place::Basis { .. } | Place::Table | Place::Redo | Place::Redone | Place::Learn => "projection exchange",
             Place::Fit | Place::Answer => "fitting",
             Place::Results { .. } => "exchanging results",
             Place::Over => "done",
@@ -342,6 +365,8 @@ impl Work {
             Place::Answer => (self.other(leader), "partial predictions"),
             Place::Table => (self.other(sender), "a projection table"),
             Place::Redo => (self.second(), "results"),
+            Place::Redone => (leader, "columns to drop"),
+            Place::Learn => (leader, "a projection table"),
             Place::Results { answered } => (in_order(answered, self.second()), "results"),
             Place::Over => return None,
         };
@@ -349,7 +374,7 @@ impl Work {
     }
 
     /// Builds the message of the present place, and moves on.
-    fn build(&mut self) -> Result<Body, Abort> {
+    pub(super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
             Place::Held(what) => {
                 let held = self.build_held(what);
@@ -371,6 +396,11 @@ impl Work {
                 self.after_table(table.dependent > 0);
                 Body::Table(table)
             }
+            Place::Redo if self.study.is_of_several() => {
+                self.set_aside = self.drop_dependent();
+                self.place = Place::Redone;
+                Body::Redo(self.set_aside)
+            }
             Place::Redo => match self.drop_dependent() {
                 0 => {
                     self.place = Place::Results { answered: false };
@@ -387,12 +417,12 @@ impl Work {
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
                 Body::Results(results)
             }
-            Place::Over => Body::Go,
+            Place::Redone | Place::Learn | Place::Over => Body::Go,
         })
     }
 
     /// Takes what the peer said at the present place, and moves on.
-    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+    pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
             (Place::Held(what), Body::Held(held)) => {
                 self.absorb_held(what, held)?;
@@ -417,6 +447,25 @@ impl Work {
             (Place::Fit, Body::Ended(ended)) => {
                 self.fits.hear_end(&mut self.encoded, ended)?;
                 self.place = self.after_fits(ended.termination);
+            }
+            (Place::Table, Body::Table(table)) if self.study.is_of_several() => {
+                self.take_earlier(&table)?;
+                self.place = Place::Redo;
+            }
+            (Place::Redone, Body::Redo(others)) => {
+                if others as usize > self.peer_columns {
+                    let (what, expected) = ("columns to drop", "possible");
+                    return Err(PeerFault::Value { what, expected, round: 0 }.into());
+                }
+                self.peer_columns -= others as usize;
+                match others + self.set_aside {
+                    0 => self.place = Place::Learn,
+                    _ => self.restart(),
+                }
+            }
+            (Place::Learn, Body::Table(table)) => {
+                self.take_learnt(&table)?;
+                self.place = Place::Results { answered: false };
             }
             (Place::Table, Body::Table(table)) => {
                 let redo = self.take_table(&table, self.peer_columns)?;
@@ -448,7 +497,7 @@ impl Work {
     }
 
     /// The next vector that the first party holds alone; after the last one the fits begin.
-    fn go_on_with_held(&mut self) -> Result<(), Abort> {
+    pub(super) fn go_on_with_held(&mut self) -> Result<(), Abort> {
         if let Some(next) = self.held.next() {
             self.place = Place::Held(next);
             return Ok(());
@@ -578,10 +627,11 @@ impl Work {
     }
 
     /// Starts the fit again, with fewer columns at the second party.
-    fn restart(&mut self) {
+    pub(super) fn restart(&mut self) {
         self.fits.restart(&self.encoded.block);
         self.redone = true;
         self.inference = None;
+        self.sending = None;
         self.place = Place::Fit;
     }
 

@@ -132,6 +132,18 @@ pub struct Reading {
     pub inference: Inference,
 }
 
+/// What the receiver of several bases reads off its triangle.
+pub struct ReadingOfSeveral {
+    /// For each basis its R factor after the receiver's columns and the bases before it were projected out.
+    pub earlier: Vec<DMatrix<f64>>,
+    /// For each basis its R factor after everything else was projected out, and the projected basis times the working residual.
+    pub all: Vec<(DMatrix<f64>, DVector<f64>)>,
+    /// Sum of squares of the working residual that no side's columns explain.
+    pub residual: f64,
+    /// Own covariance and Newton step; none where columns depend on each other.
+    pub inference: Option<Inference>,
+}
+
 impl Receiver {
     /// For a basis of a given number of columns beside own columns. `with_centres` is for the party without the intercept.
     pub fn new(basis: usize, columns: &Reported<'_>, with_centres: bool) -> Receiver {
@@ -207,6 +219,69 @@ impl Receiver {
         };
         let residual = own_last[(q + p, q + p)].powi(2);
         Some(Reading { factor, score, residual, dependent, inference })
+    }
+}
+
+impl Receiver {
+    /// Reads the result off for bases of these numbers of columns, which were pushed beside each other.
+    pub fn finish_several(self, sizes: &[usize]) -> ReadingOfSeveral {
+        let (q, p) = (self.basis, self.own);
+        let all = square(self.triangle.finish(), q + p + 2);
+        let inner = all.columns(q, p).into_owned();
+        let (ones, working) = (all.column(q + p).into_owned(), all.column(q + p + 1).into_owned());
+        let mut reported = inner.clone();
+        if self.with_centres {
+            for (j, centre) in self.centres.iter().enumerate() {
+                reported.column_mut(j).axpy(*centre, &ones, 1.0);
+            }
+        }
+        let starts = sizes.iter().scan(0, |next, size| Some(std::mem::replace(next, *next + size)));
+        let bases: Vec<DMatrix<f64>> =
+            starts.zip(sizes).map(|(start, size)| all.columns(start, *size).into_owned()).collect();
+        // The R factor of some columns beside each other, the working residual last.
+        let factor = |columns: &[&DMatrix<f64>]| {
+            let width: usize = columns.iter().map(|columns| columns.ncols()).sum();
+            let mut joined = DMatrix::zeros(q + p + 2, width + 1);
+            let mut start = 0;
+            for columns in columns {
+                joined.columns_mut(start, columns.ncols()).copy_from(columns);
+                start += columns.ncols();
+            }
+            joined.set_column(width, &working);
+            square(linalg::upper_factor(&joined), width + 1)
+        };
+        let last = |columns: &[&DMatrix<f64>]| {
+            let size = columns.last().map_or(0, |columns| columns.ncols());
+            let factor = factor(columns);
+            let start = factor.ncols() - 1 - size;
+            let projected = factor.view((start, start), (size, size)).into_owned();
+            let along = factor.view((start, start + size), (size, 1)).column(0).into_owned();
+            (projected, along, factor[(start + size, start + size)].powi(2))
+        };
+        let mut reading = ReadingOfSeveral { earlier: Vec::new(), all: Vec::new(), residual: 0.0, inference: None };
+        // Beside a column that depends on others a factorisation would project out what rounding left of it.
+        let mut beside = reported.clone();
+        for (at, basis) in bases.iter().enumerate() {
+            let before = std::iter::once(&reported).chain(&bases[..at]);
+            reading.earlier.push(last(&[&beside, basis]).0);
+            let (width, more) = (beside.ncols(), basis.ncols());
+            let mut joined = beside.resize_horizontally(width + more, 0.0);
+            joined.columns_mut(width, more).copy_from(basis);
+            let lengths: Vec<f64> = joined.column_iter().map(|column| column.norm()).collect();
+            let kept = linalg::independent_columns(&joined, Some(&lengths), width, DEPENDENCE.sqrt() * 1e-3);
+            beside = joined.select_columns(&kept);
+            let others: Vec<&DMatrix<f64>> = before.chain(&bases[at + 1..]).chain([basis]).collect();
+            let (projected, along, _) = last(&others);
+            let score = projected.transpose() * along;
+            reading.all.push((projected, score));
+        }
+        let own: Vec<&DMatrix<f64>> = bases.iter().chain([&inner]).collect();
+        let (projected, mut step, residual) = last(&own);
+        let mut root = DMatrix::identity(p, p);
+        let solved = projected.solve_upper_triangular_mut(&mut root) && projected.solve_upper_triangular_mut(&mut step);
+        reading.inference = solved.then_some(Inference { root, step });
+        reading.residual = residual;
+        reading
     }
 }
 

@@ -1,5 +1,5 @@
 //! The leader's next point in an unpenalised fit: the minimum over its own coefficients and over every direction that
-//! the partner has shown.
+//! its partner, or each of several, has shown.
 //!
 //! What the partner sends are vectors in the column space of its block, so the difference of two of them is a direction
 //! in which the partner could go. The leader minimises the objective over its own coefficients and such directions
@@ -17,6 +17,10 @@
 //! extrapolation carries the curvature of early, distant points along and can stall for hundreds of rounds on blocks
 //! that are strongly correlated; directions do not age. It needs one vector of the length of the data for each round,
 //! at most as many as the partner has columns.
+//!
+//! Several partners answer one after the other, each to the sum of all the rest. Before they do, the leader's minimum says where each
+//! of them would go by the directions that it has shown; a partner is asked with the true answers of those before it, and with these
+//! places of those after it. Each answer lowers the objective further, so that it never rises in this case either.
 
 use std::borrow::Cow;
 
@@ -40,26 +44,42 @@ const CAUTION: f64 = 8.0;
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
 
-/// The directions that the partner has shown.
+/// The directions that the partners have shown.
 pub struct Shown {
-    /// The partner's last vector; none before one came whose difference to the next is the partner's to choose.
-    last: Option<Vec<f64>>,
-    subtract_first: bool,
-    /// As many directions as the partner has columns.
-    most: usize,
+    partners: Vec<Partner>,
     directions: Vec<Direction>,
     own: Option<Definite>,
 }
 
-/// A direction beyond the own columns and the directions before it, mean square 1: a combination of changes of what the
-/// partner sent, less `X own`.
+struct Partner {
+    /// Its last vector; none before one came whose difference to the next is the partner's to choose.
+    last: Option<Vec<f64>>,
+    subtract_first: bool,
+    /// As many directions as it has columns.
+    most: usize,
+}
+
+/// A direction beyond the own columns and the directions before it, mean square 1: a combination of changes of what one partner
+/// sent, which is its own to choose, less `X own` and less shares of directions of other partners.
 struct Direction {
+    /// Whose changes it is made of.
+    partner: usize,
     values: Vec<f64>,
     /// Weighted sum of squares.
     squares: f64,
     own: DVector<f64>,
+    /// Directions of other partners, by place, and their shares.
+    others: Vec<(usize, f64)>,
     /// How much of its length is rounding, estimated.
     noise: f64,
+}
+
+/// The minimum over own coefficients and all directions.
+pub struct Minimum {
+    /// Own coefficients there.
+    pub own: DVector<f64>,
+    /// The vectors of the second partner and those after it there.
+    pub later: Vec<Vec<f64>>,
 }
 
 /// Where a minimisation starts: the present predictions, from which every step is counted.
@@ -78,25 +98,27 @@ struct Sweep {
 }
 
 impl Shown {
-    /// For a partner with this number of columns. `subtract_first` where the partner's vectors carry a term that is not its own
-    /// to vary: an outcome or an offset that it holds alone.
-    pub fn new(most: usize, subtract_first: bool) -> Shown {
-        Shown { last: None, subtract_first, most, directions: Vec::new(), own: None }
+    /// For partners with these numbers of columns. `subtract_first` where their vectors carry a term that is not their own
+    /// to vary: an outcome or an offset that a partner holds alone.
+    pub fn new(most: &[usize], subtract_first: bool) -> Shown {
+        let partner = |most: &usize| Partner { last: None, subtract_first, most: *most };
+        Shown { partners: most.iter().map(partner).collect(), directions: Vec::new(), own: None }
     }
 
-    /// Takes a vector in: what is new in its change is one more direction.
+    /// Takes a vector of a partner in: what is new in its change is one more direction.
     ///
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    pub fn take(&mut self, block: &Block, vector: &[f64]) {
-        let last = self.last.replace(vector.to_vec());
+    pub fn take(&mut self, block: &Block, partner: usize, vector: &[f64]) {
+        let by = &mut self.partners[partner];
+        let last = by.last.replace(vector.to_vec());
         let mut change = match last {
             Some(last) => vector.iter().zip(&last).map(|(v, last)| v - last).collect(),
-            None if self.subtract_first => return,
+            None if by.subtract_first => return,
             None => vector.to_vec(),
         };
-        if self.directions.len() >= self.most {
+        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
             return;
         }
         let metric = self.own.get_or_insert_with(|| {
@@ -107,14 +129,20 @@ impl Shown {
         let root = (vector.len() as f64).sqrt();
         let mut noise = (f64::EPSILON * length.max(whole)).powi(2);
         let mut own = DVector::zeros(block.columns());
+        let mut others = vec![0.0; self.directions.len()];
         for _ in 0..2 {
             let share = metric.solve(&DVector::from_vec(block.products(&weighted(&change, weights))));
             block.subtract(&share, &mut change);
             own += share;
-            for direction in &self.directions {
+            for (at, direction) in self.directions.iter().enumerate() {
                 let share = product(&direction.values, &weighted(&change, weights)) / direction.squares;
                 change.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
-                own.axpy(-share, &direction.own, 1.0);
+                if direction.partner == partner {
+                    own.axpy(-share, &direction.own, 1.0);
+                    direction.others.iter().for_each(|(other, part)| others[*other] -= share * part);
+                } else {
+                    others[at] += share;
+                }
                 noise += (share * direction.noise * root).powi(2);
             }
         }
@@ -126,20 +154,64 @@ impl Shown {
         let unit = root / rest;
         change.par_iter_mut().for_each(|v| *v *= unit);
         let squares = product(&change, &weighted(&change, weights));
-        self.directions.push(Direction { values: change, squares, own: own * unit, noise: noise / rest });
+        let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
+        let others = others.map(|(at, share)| (at, share * unit)).collect();
+        self.directions.push(Direction {
+            partner,
+            values: change,
+            squares,
+            own: own * unit,
+            others,
+            noise: noise / rest,
+        });
     }
 
-    /// What the directions at these coordinates hold beyond combinations of what the partner sent.
-    fn taken_out(&self, along: &[f64], columns: usize) -> DVector<f64> {
+    /// Coordinates of the directions, turned into those of the combinations of what partners sent that they are made of.
+    fn of_partners(&self, along: &[f64]) -> Vec<f64> {
+        let mut along = along.to_vec();
+        for (at, direction) in self.directions.iter().enumerate().rev() {
+            for (other, share) in &direction.others {
+                along[*other] -= along[at] * share;
+            }
+        }
+        along
+    }
+
+    /// What own columns add to the combinations of what partners sent at these coordinates.
+    fn taken_out<'a>(&self, along: impl Iterator<Item = (&'a Direction, f64)>, columns: usize) -> DVector<f64> {
         let mut sum = DVector::zeros(columns);
-        self.directions.iter().zip(along).for_each(|(direction, along)| sum.axpy(*along, &direction.own, 1.0));
+        along.for_each(|(direction, along)| sum.axpy(along, &direction.own, 1.0));
         sum
     }
 
-    /// The leader's part of the minimum, from the point of the last exchange, at which the block's last pass was.
-    pub fn minimise(&mut self, block: &Block, vector: &[f64], tol: f64) -> DVector<f64> {
+    /// How far a partner goes from the vector that it sent, at these coordinates of all partners.
+    fn moved(&self, block: &Block, partner: usize, along: &[f64], vector: &[f64]) -> Vec<f64> {
+        let own_of = || {
+            let all = self.directions.iter().zip(along.iter().copied());
+            all.filter(|(direction, _)| direction.partner == partner)
+        };
+        let mut step = vec![0.0; self.directions.len()];
+        for (at, direction) in self.directions.iter().enumerate().filter(|(_, direction)| direction.partner == partner)
+        {
+            step[at] += along[at];
+            direction.others.iter().for_each(|(other, share)| step[*other] += along[at] * share);
+        }
+        let mut point = DVector::zeros(block.columns() + step.len());
+        point.rows_mut(0, block.columns()).copy_from(&self.taken_out(own_of(), block.columns()));
+        point.rows_mut(block.columns(), step.len()).copy_from_slice(&step);
+        let mut moved = vec![0.0; vector.len()];
+        moved.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, moved)| {
+            let start = part * BLOCK_ROWS;
+            self.step(block, start, &point, moved);
+            moved.iter_mut().zip(&vector[start..]).for_each(|(moved, from)| *moved += from);
+        });
+        moved
+    }
+
+    /// The minimum, from the point of the last exchange, at which the block's last pass was; `vectors` are what the partners sent in it.
+    pub fn minimise(&mut self, block: &Block, vectors: &[&[f64]], tol: f64) -> Minimum {
         let p = block.columns();
-        self.take(block, vector);
+        vectors.iter().enumerate().for_each(|(partner, vector)| self.take(block, partner, vector));
         let mut point = DVector::zeros(p + self.directions.len());
         let mut start = Start {
             predictor: (0..block.rows()).map(|row| block.predictor(row)).collect(),
@@ -151,7 +223,9 @@ impl Shown {
         let own_gradient = sweep.gradient.rows(0, p).into_owned();
         let length = (block.rows() as f64).sqrt() * sweep.squares.sqrt();
         for (at, direction) in self.directions.iter().enumerate() {
-            let along = sweep.gradient[p + at] + direction.own.dot(&own_gradient);
+            let by_others = direction.others.iter().map(|(other, share)| share * sweep.gradient[p + other]);
+            let along =
+                by_others.fold(sweep.gradient[p + at] + direction.own.dot(&own_gradient), |sum, part| sum + part);
             if along.abs() <= CAUTION * direction.noise * length {
                 start.tilt[at] = along;
                 sweep.gradient[p + at] -= along;
@@ -192,7 +266,13 @@ impl Shown {
             // A second derivative that still gains digits quickly is worth another sweep.
             hessian = (gain < 0.05).then_some((definite, kept));
         }
-        block.beta() + point.rows(0, p) - self.taken_out(point.rows(p, point.len() - p).as_slice(), p)
+        let along = self.of_partners(point.rows(p, point.len() - p).as_slice());
+        let all = self.directions.iter().zip(along.iter().copied());
+        let later = vectors.iter().enumerate().skip(1);
+        Minimum {
+            own: block.beta() + point.rows(0, p) - self.taken_out(all, p),
+            later: later.map(|(partner, vector)| self.moved(block, partner, &along, vector)).collect(),
+        }
     }
 
     /// The share of a step that is tried first, as in the fit of a block.

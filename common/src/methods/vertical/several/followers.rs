@@ -1,0 +1,220 @@
+//! What the leader of several parties keeps of each of the others.
+//!
+//! A round asks one follower after the other, each with the sum of all the rest: true answers of this round from those that were asked
+//! before, and a starting vector for those that come after. The starting vectors are a follower's last answer, or where a minimum or an
+//! extrapolation puts it. Nothing that is sent to a follower depends on how it arose: a follower fits its block exactly to what comes.
+
+use nalgebra::DVector;
+
+use super::super::message::Partial;
+
+/// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
+/// rounding would be too large a part.
+const NOVELTY: f64 = 1e-8;
+
+/// The followers, in the order in which they are asked.
+pub(in super::super) struct Followers {
+    followers: Vec<Follower>,
+    /// Coordinates at which the round starts, of all but the first follower, where it was put there by them.
+    started: Option<DVector<f64>>,
+}
+
+struct Follower {
+    columns: usize,
+    /// What it said last in the present fit.
+    heard: Option<Partial>,
+    /// Where it is taken to be in the coming round until it answers; empty for zeros.
+    start: Vec<f64>,
+    /// What its vectors span, orthonormal.
+    span: Vec<Vec<f64>>,
+    /// The last answer in coordinates of the span.
+    answered: Vec<f64>,
+}
+
+impl Followers {
+    /// Of followers with these numbers of columns.
+    pub(in super::super) fn new(columns: &[usize]) -> Followers {
+        let follower = |columns: &usize| Follower {
+            columns: *columns,
+            heard: None,
+            start: Vec::new(),
+            span: Vec::new(),
+            answered: Vec::new(),
+        };
+        Followers { followers: columns.iter().map(follower).collect(), started: None }
+    }
+
+    /// Columns of each.
+    pub(in super::super) fn columns(&self) -> Vec<usize> {
+        self.followers.iter().map(|follower| follower.columns).collect()
+    }
+
+    /// A follower has set columns aside.
+    pub(in super::super) fn drop_columns(&mut self, at: usize, columns: usize) {
+        let follower = &mut self.followers[at];
+        follower.columns = follower.columns.saturating_sub(columns);
+        follower.span.clear();
+        follower.answered.clear();
+    }
+
+    /// Another fit begins: with the followers where they are, or all at zero.
+    pub(in super::super) fn begin(&mut self, warm: bool) {
+        for follower in &mut self.followers {
+            if !warm {
+                follower.heard = None;
+            }
+        }
+        self.go_on_from_answers();
+    }
+
+    /// What follower `at` is to fit its block to: what the leader says of itself, and the rest.
+    pub(in super::super) fn question(&self, at: usize, own: &Partial) -> Partial {
+        let mut values = own.values.clone();
+        let mut question = Partial { values: Vec::new(), ..own.clone() };
+        for (place, other) in self.followers.iter().enumerate().filter(|(place, _)| *place != at) {
+            let heard = other.heard.as_ref();
+            let vector = match (place < at, heard) {
+                (true, Some(heard)) => &heard.values,
+                _ => &other.start,
+            };
+            add(&mut values, vector);
+            if let Some(heard) = heard {
+                question.penalty += heard.penalty;
+                question.certificate = question.certificate.max(heard.certificate);
+                // One that found growth without bound says it by a change beyond what a change can be.
+                question.change = question.change.max(heard.change.min(1.0));
+            }
+        }
+        question.values = values;
+        question
+    }
+
+    /// Takes what a follower answered.
+    pub(in super::super) fn hear(&mut self, at: usize, answer: Partial) {
+        self.followers[at].heard = Some(answer);
+    }
+
+    /// All answers of a round, as those of one partner.
+    pub(in super::super) fn joined(&self, fit: u32, round: u32) -> Partial {
+        let none = Partial { fit, round, values: Vec::new(), penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
+        self.followers.iter().filter_map(|follower| follower.heard.as_ref()).fold(none, |mut all, heard| {
+            add(&mut all.values, &heard.values);
+            all.penalty += heard.penalty;
+            all.change = all.change.max(heard.change);
+            all.certificate = all.certificate.max(heard.certificate);
+            all
+        })
+    }
+
+    /// What each predicted last.
+    pub(in super::super) fn vectors(&self) -> Vec<&[f64]> {
+        self.followers.iter().map(|follower| follower.heard.as_ref().map_or(&[][..], |heard| &heard.values)).collect()
+    }
+
+    /// The coming round starts where the followers are.
+    pub(in super::super) fn go_on_from_answers(&mut self) {
+        for follower in self.followers.iter_mut().skip(1) {
+            follower.start = follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default();
+        }
+        self.started = None;
+    }
+
+    /// The coming round starts with these vectors of the second follower and those after it.
+    pub(in super::super) fn go_on_from(&mut self, later: Vec<Vec<f64>>) {
+        self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start);
+        self.started = None;
+    }
+
+    /// How far answers were from where the round started, those that earlier followers did not know when they answered: the sum of the
+    /// lengths, each row counted with the square of what `scale` gives for it.
+    pub(in super::super) fn unsettled(&self, scale: impl Fn(usize) -> f64) -> f64 {
+        let moved = |follower: &Follower| {
+            let heard = follower.heard.as_ref().map_or(&[][..], |heard| &heard.values);
+            let start = |row: usize| follower.start.get(row).copied().unwrap_or(0.0);
+            heard.iter().enumerate().map(|(row, value)| (scale(row) * (value - start(row))).powi(2)).sum::<f64>().sqrt()
+        };
+        self.followers.iter().skip(1).map(moved).sum()
+    }
+
+    /// Coordinates of where the last round started: one a column of all but the first follower.
+    pub(in super::super) fn started(&mut self) -> DVector<f64> {
+        if let Some(started) = self.started.take() {
+            return started;
+        }
+        self.coordinates(|follower| std::mem::take(&mut follower.start))
+    }
+
+    /// Coordinates of the last answers of all but the first follower, whose answer follows from the rest.
+    pub(in super::super) fn answered(&mut self) -> DVector<f64> {
+        let answered =
+            self.coordinates(|follower| follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default());
+        let mut rest = answered.as_slice();
+        for follower in self.followers.iter_mut().skip(1) {
+            let (own, after) = rest.split_at(follower.columns);
+            (follower.answered, rest) = (own.to_vec(), after);
+        }
+        answered
+    }
+
+    fn coordinates(&mut self, vector: impl Fn(&mut Follower) -> Vec<f64>) -> DVector<f64> {
+        let mut coordinates = Vec::new();
+        for follower in self.followers.iter_mut().skip(1) {
+            let vector = vector(follower);
+            let mut own = follower.coordinates(vector);
+            own.resize(follower.columns, 0.0);
+            coordinates.extend(own);
+        }
+        DVector::from_vec(coordinates)
+    }
+
+    /// The coming round starts at these coordinates.
+    pub(in super::super) fn go_on_at(&mut self, coordinates: DVector<f64>) {
+        let mut rest = coordinates.as_slice();
+        for follower in self.followers.iter_mut().skip(1) {
+            let (own, after) = rest.split_at(follower.columns.min(rest.len()));
+            rest = after;
+            // From the answer, so that what the span lacks of it is not lost.
+            let mut start = follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default();
+            for ((vector, to), from) in follower.span.iter().zip(own).zip(&follower.answered) {
+                start.iter_mut().zip(vector).for_each(|(value, part)| *value += (to - from) * part);
+            }
+            follower.start = start;
+        }
+        self.started = Some(coordinates);
+    }
+}
+
+impl Follower {
+    /// A vector in the coordinates of what was shown, which grows by what is new in it; an empty one stands for zeros.
+    fn coordinates(&mut self, vector: Vec<f64>) -> Vec<f64> {
+        let mut coordinates = vec![0.0; self.span.len()];
+        let mut rest = vector;
+        let length = norm(&rest);
+        for _ in 0..2 {
+            for (vector, coordinate) in self.span.iter().zip(&mut coordinates) {
+                let along: f64 = vector.iter().zip(&rest).map(|(a, b)| a * b).sum();
+                rest.iter_mut().zip(vector).for_each(|(value, part)| *value -= along * part);
+                *coordinate += along;
+            }
+        }
+        let left = norm(&rest);
+        if left > NOVELTY * length && self.span.len() < self.columns {
+            rest.iter_mut().for_each(|value| *value /= left);
+            self.span.push(rest);
+            coordinates.push(left);
+        }
+        coordinates
+    }
+}
+
+fn norm(vector: &[f64]) -> f64 {
+    vector.iter().map(|value| value * value).sum::<f64>().sqrt()
+}
+
+/// Adds a vector; an empty one stands for zeros.
+fn add(sum: &mut Vec<f64>, vector: &[f64]) {
+    match sum.is_empty() {
+        true => sum.extend_from_slice(vector),
+        false => sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value),
+    }
+}
