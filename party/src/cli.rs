@@ -164,7 +164,7 @@ pub fn run_named(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let matches = program.clone().ignore_errors(true).try_get_matches_from(&arguments).ok();
     let named = matches.and_then(|matches| matches.get_one::<Role>(NAME).copied());
     let who = named.map_or_else(|| "party".to_string(), |role| role.to_string());
-    shell::run_as(who, program, &arguments, Failure::exit, |command, call| match (named, command) {
+    shell::run_as((&who, "party"), program, &arguments, Failure::exit, |command, call| match (named, command) {
         (Some(role), command) if role.is_party() => execute(role, command, call),
         (Some(role), _) => Err(Failure::Usage(format!("--name: {role} is not the name of a party"))),
         (None, command @ Command::Certs(_)) => execute(Role::Alice, command, call),
@@ -178,7 +178,8 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if role == Role::Worker {
         return worker::cli::run(&arguments);
     }
-    shell::run(command(role), &arguments, Failure::exit, |command, call| execute(role, command, call))
+    let called = (role.name(), &role.program()[..]);
+    shell::run_as(called, command(role), &arguments, Failure::exit, |command, call| execute(role, command, call))
 }
 
 fn execute(role: Role, command: Command, call: String) -> Result<Exit, Failure> {
