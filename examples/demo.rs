@@ -27,6 +27,8 @@ mod processes;
 mod reproduce;
 #[path = "demo/robust.rs"]
 mod robust;
+#[path = "demo/several.rs"]
+mod several;
 #[path = "demo/sites.rs"]
 mod sites;
 #[path = "demo/stage.rs"]

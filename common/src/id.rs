@@ -102,6 +102,14 @@ impl Role {
         }
     }
 
+    /// How the program of this role is called, for sentences with a command.
+    pub fn program(self) -> String {
+        match self {
+            Role::Party(name) => format!("party --name {}", name.as_str()),
+            Role::Alice | Role::Bob | Role::Worker | Role::Coordinator => self.to_string(),
+        }
+    }
+
     /// Its place before and after roles of other kinds.
     fn rank(self) -> u8 {
         match self {

@@ -52,6 +52,7 @@ fn the_chapters_of_flags_are_those_of_the_command_lines() {
     let same = |text: String| text.replace("`bob.toml`", "_").replace("`alice.toml`", "_").replace("bob", "alice");
     assert_eq!(same(of(Role::Alice)), same(of(Role::Bob)), "one chapter is for both parties");
     hold("alice-bob.md", &of(Role::Alice));
+    hold("party.md", &program("`party`", fedreg_party::cli::command_of_named(), &certs));
     hold("worker.md", &program("`worker`", fedreg_party::cli::command(Role::Worker), &certs));
     hold("coordinator.md", &program("`coordinator`", fedreg_coordinator::cli::command(), &certs));
     hold("demo.md", &program("`demo`", crate::arguments::Program::command(), &[]));

@@ -289,14 +289,22 @@ pub(crate) struct Vertical {
     /// Bob's columns or formula; by default the rest
     #[arg(long, value_name = "COLS")]
     pub(crate) bob: Option<String>,
+    /// In place of --alice and --bob: two to sixteen parties by name, each with its columns or formula: "alice=a,b;bob=c;carol=~ log(d)"
+    ///
+    /// Plain mode only.
+    #[arg(long, value_name = "NAME=COLS;...", conflicts_with_all = ["alice", "bob", "matching"])]
+    pub(crate) parties: Option<String>,
+    /// With --parties: the party that all others connect to, and that may hold the outcome alone
+    #[arg(long, value_name = "NAME", requires = "parties", value_parser = |name: &str| name.parse::<Role>())]
+    pub(crate) leader: Option<Role>,
     /// Family of the model
     #[arg(long, value_parser = values(&FAMILIES), default_value = "gaussian", value_name = "FAMILY")]
     pub(crate) family: Family,
     /// Column of identifiers; without one the row number is the identifier
     #[arg(long, value_name = "COL")]
     pub(crate) id: Option<String>,
-    /// Who holds the outcome
-    #[arg(long, value_parser = values(&HOLDERS), default_value = "both", value_name = "WHO")]
+    /// Who holds the outcome: `both`, or `all`, or one party alone, by its name
+    #[arg(long, value_parser = holder, default_value = "both", value_name = "WHO")]
     pub(crate) outcome_at: HeldBy,
     /// What happens to rows with missing values
     #[arg(long, value_parser = values(&MISSING), default_value = "refuse", value_name = "HOW")]
@@ -434,8 +442,13 @@ const FAMILIES: Values<Family, 3> = [
     ("poisson", "Log link", Family::Poisson),
 ];
 
-const HOLDERS: Values<HeldBy, 2> =
-    [("both", "Alice and Bob", HeldBy::Both), ("alice", "Alice only", HeldBy::One(Role::Alice))];
+fn holder(word: &str) -> Result<HeldBy, String> {
+    match word {
+        "both" => Ok(HeldBy::Both),
+        "all" => Ok(HeldBy::All),
+        name => name.parse().map(HeldBy::One),
+    }
+}
 
 const MISSING: Values<Missing, 2> = [
     ("refuse", "They end the run", Missing::Refuse),

@@ -3,6 +3,7 @@
 use fedreg_common::data::formula::{Formula, columns};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
 
 use crate::Failure;
 
@@ -42,7 +43,7 @@ impl Own {
         let own = Own::Formula(text.trim().to_string());
         let formula = Formula::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
         if formula.has_rest() {
-            return Err(Failure::usage(format!("{flag}: `.` would be all columns of both parties; name the columns")));
+            return Err(Failure::usage(format!("{flag}: `.` would be all columns of all parties; name the columns")));
         }
         let names = own.columns();
         match names.iter().find(|name| !header.contains(name)) {
@@ -61,6 +62,35 @@ impl Own {
             },
         }
     }
+}
+
+/// What several parties explain the outcome by, as a flag says: `NAME=COLUMNS` or `NAME=FORMULA` for each, behind `;`.
+pub(crate) fn of_parties(text: &str, flag: &str) -> Result<Vec<(Role, String)>, Failure> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    for letter in text.chars() {
+        quoted ^= letter == '"';
+        match (letter, quoted, parts.last_mut()) {
+            (';', false, _) => parts.push(String::new()),
+            (_, _, Some(part)) => part.push(letter),
+            (_, _, None) => {}
+        }
+    }
+    let mut parties: Vec<(Role, String)> = Vec::new();
+    for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
+        let Some((name, own)) = part.split_once('=') else {
+            return Err(Failure::usage(format!("{flag}: `{part}` is not NAME=COLUMNS")));
+        };
+        let role: Role = name.trim().parse().map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+        if parties.iter().any(|(other, _)| *other == role) {
+            return Err(Failure::usage(format!("{flag} names {role} twice")));
+        }
+        if own.trim().is_empty() {
+            return Err(Failure::usage(format!("{flag} gives {role} no columns")));
+        }
+        parties.push((role, own.trim().to_string()));
+    }
+    Ok(parties)
 }
 
 /// What both parties explain the outcome by.
@@ -176,6 +206,22 @@ mod tests {
         let split =
             split(&header, &["y"], Some("log(b),\"poly(a,2)\",a:b"), None).map_err(|failure| failure.error).unwrap();
         assert_eq!(split.alice.columns(), ["log(b)", "poly(a,2)", "a:b"]);
+    }
+
+    #[test]
+    fn several_parties_have_a_name_each_with_columns_or_a_formula() {
+        let read = |text: &str| of_parties(text, "--parties").map_err(|failure| failure.error.to_string());
+        let parties = read("alice=a,b; carol = ~ log(c) * d ;bob=\"x;y\",\"u=v\";").unwrap();
+        let shown: Vec<String> = parties.iter().map(|(role, own)| format!("{role}:{own}")).collect();
+        assert_eq!(shown, ["alice:a,b", "carol:~ log(c) * d", "bob:\"x;y\",\"u=v\""]);
+        for (text, says) in [
+            ("alice", "--parties: `alice` is not NAME=COLUMNS"),
+            ("alice=a;Carol=b", "--parties: `Carol` is not the name of a party"),
+            ("alice=a;carol=b;alice=c", "--parties names alice twice"),
+            ("alice=a;carol=", "--parties gives carol no columns"),
+        ] {
+            assert!(read(text).unwrap_err().contains(says), "{text}");
+        }
     }
 
     #[test]

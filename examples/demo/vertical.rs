@@ -30,9 +30,10 @@ use fedreg_party::service::Failure as PartyFailure;
 use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
-use crate::columns::{Own, Split, refuse_syntax, split};
+use crate::columns::{Own, of_parties, refuse_syntax, split};
 use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
+use crate::several;
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
 
 /// The shipped data, so that the demo runs from any folder.
@@ -53,6 +54,10 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     if arguments.sealed_limits.is_some() && arguments.mode != ModeName::Sealed {
         return Err(Failure::usage("--sealed-limits needs --mode sealed"));
     }
+    let named = arguments.parties.as_deref().map(|text| of_parties(text, "--parties")).transpose()?;
+    if let Some(parties) = named {
+        return several::run(arguments, &parties, call);
+    }
     let out = absolute(&arguments.out)?;
     let folder = folder(&out)?;
     let play = Play::set(arguments, &folder)?;
@@ -70,6 +75,47 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     };
     output::print(&text).map_err(cannot_write)?;
     Ok(merged.termination.exit())
+}
+
+/// The one table of a rehearsal, and what of it is no term.
+pub(crate) struct Source {
+    pub(crate) table: DataTerms,
+    written: Written,
+    pub(crate) header: Vec<String>,
+    pub(crate) outcome: String,
+    pub(crate) id: Option<String>,
+}
+
+impl Source {
+    /// The user's, or the shipped one.
+    pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Source, Failure> {
+        let shipped = arguments.data.is_none();
+        let data = match &arguments.data {
+            Some(file) => absolute(file)?,
+            None => {
+                folder.write("diabetes.csv", DIABETES.as_bytes()).map_err(cannot_write)?;
+                folder.path().join("diabetes.csv")
+            }
+        };
+        let default = |given: &Option<String>, default: &str| given.clone().or(shipped.then(|| default.to_string()));
+        let Some(outcome) = default(&arguments.outcome, "progression") else {
+            return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
+        };
+        let id = default(&arguments.id, "id");
+        let table = arguments.table.terms(data).map_err(Failure::usage)?;
+        let written = table.written().map_err(Failure::usage)?;
+        let header = read::header(&table.file, written.separator).map_err(|error| Failure::new(Exit::Data, error))?;
+        Ok(Source { table, written, header, outcome, id })
+    }
+
+    /// The columns that are no terms: outcome, identifiers, offset, weights and folds.
+    pub(crate) fn taken(&self, arguments: &Vertical) -> Result<Vec<String>, Failure> {
+        let others = [&self.id, &arguments.offset, &arguments.weights, &arguments.folds];
+        let taken: Vec<String> =
+            std::iter::once(&self.outcome).chain(others.into_iter().flatten()).map(String::clone).collect();
+        taken.iter().try_for_each(|name| refuse_syntax(std::slice::from_ref(name), &self.header))?;
+        Ok(taken)
+    }
 }
 
 /// The play of two parties on a stage.
@@ -92,44 +138,25 @@ impl<'a> Play<'a> {
         if let Some(matched) = matching::of(arguments, folder)? {
             return Play::set_matched(arguments, folder, matched);
         }
-        let shipped = arguments.data.is_none();
-        let data = match &arguments.data {
-            Some(file) => absolute(file)?,
-            None => {
-                folder.write("diabetes.csv", DIABETES.as_bytes()).map_err(cannot_write)?;
-                folder.path().join("diabetes.csv")
-            }
-        };
-        let default = |given: &Option<String>, default: &str| given.clone().or(shipped.then(|| default.to_string()));
-        let Some(outcome) = default(&arguments.outcome, "progression") else {
-            return Err(Failure::usage("--data needs --outcome: which column is to be explained?"));
-        };
-        let id = default(&arguments.id, "id");
-        let table = arguments.table.terms(data).map_err(Failure::usage)?;
-        let written = table.written().map_err(Failure::usage)?;
-        let header = read::header(&table.file, written.separator).map_err(|error| Failure::new(Exit::Data, error))?;
-        let mut taken = vec![outcome.as_str()];
-        taken.extend(
-            [&id, &arguments.offset, &arguments.weights, &arguments.folds]
-                .into_iter()
-                .filter_map(|name| name.as_deref()),
-        );
-        taken.iter().try_for_each(|name| refuse_syntax(&[name.to_string()], &header))?;
-        let columns = split(&header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
-        let mut study = study(arguments, outcome, id, columns);
+        let source = Source::of(arguments, folder)?;
+        let taken = source.taken(arguments)?;
+        let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+        let columns = split(&source.header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
+        let columns = [(Role::Alice, columns.alice), (Role::Bob, columns.bob)];
+        let mut study = study(arguments, source.outcome.clone(), source.id.clone(), columns);
         guarantee(arguments, &mut study)?;
         // Before a process is started: what nobody can have meant would take minutes, and end in another sentence. In a private
         // run levels are declared, and what stands in the rows decides nothing.
         if arguments.mode != ModeName::Private {
-            look(arguments, &table, written, &header, &study)?;
+            look(arguments, &source, &study)?;
         }
-        Play::on_stage(arguments, folder, study, [table.clone(), table], None)
+        Play::on_stage(arguments, folder, study, [source.table.clone(), source.table], None)
     }
 
     /// The same with two tables whose rows are matched first.
     fn set_matched(arguments: &Vertical, folder: &'a Folder, matched: Matched) -> Result<Play<'a>, Failure> {
         let Matched { keys, tables, outcome, held_by, columns } = matched;
-        let mut study = study(arguments, outcome, None, columns);
+        let mut study = study(arguments, outcome, None, [(Role::Alice, columns.alice), (Role::Bob, columns.bob)]);
         study.outcome.held_by = held_by;
         study.matching = Some(keys.terms);
         guarantee(arguments, &mut study)?;
@@ -310,13 +337,8 @@ fn guarantee(arguments: &Vertical, study: &mut StudyFile) -> Result<(), Failure>
 
 /// Refuses identifiers among the columns and more coefficients than rows, and says what else is odd about columns. What cannot
 /// be read is left to the party whose it is.
-fn look(
-    arguments: &Vertical,
-    table: &DataTerms,
-    written: Written,
-    header: &[String],
-    study: &StudyFile,
-) -> Result<(), Failure> {
+pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> Result<(), Failure> {
+    let Source { table, written, header, .. } = source;
     let own = |party: &PartyTerms| match &party.formula {
         Some(formula) => Own::Formula(formula.clone()).columns(),
         None => party.columns.clone(),
@@ -324,14 +346,15 @@ fn look(
     let names: Vec<String> = study.parties.values().flat_map(own).filter(|name| header.contains(name)).collect();
     let identifier = |column: &str, texts: String| {
         let quoted = if column.contains(' ') { format!("\"{column}\"") } else { column.to_string() };
+        let lists = if arguments.parties.is_some() { "--parties" } else { "--alice and --bob" };
         let remedy = match study.rows.id {
-            None => format!("give --id {quoted}, or leave it out of --alice and --bob"),
-            Some(_) => "leave it out of --alice and --bob".to_string(),
+            None => format!("give --id {quoted}, or leave it out of {lists}"),
+            Some(_) => format!("leave it out of {lists}"),
         };
         let sentence = format!("column `{column}` has {texts}; is it an identifier? {remedy}");
         Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
     };
-    let request = Request { columns: Some(names.clone()), written, ..Request::default() };
+    let request = Request { columns: Some(names.clone()), written: written.clone(), ..Request::default() };
     let frame = match read::read(&table.file, &request) {
         Ok(frame) => frame,
         Err(ReadError::Data { source: DataError::TooManyLevels { column, most }, .. }) => {
@@ -360,8 +383,13 @@ fn look(
     Ok(())
 }
 
-fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Split) -> StudyFile {
-    let party = |role: Role, own: Own| {
+pub(crate) fn study(
+    arguments: &Vertical,
+    outcome: String,
+    id: Option<String>,
+    parties: impl IntoIterator<Item = (Role, Own)>,
+) -> StudyFile {
+    let party = |(role, own): (Role, Own)| {
         let (columns, formula) = match own {
             Own::Columns(columns) => (columns, None),
             Own::Formula(formula) => (Vec::new(), Some(formula)),
@@ -375,8 +403,8 @@ fn study(arguments: &Vertical, outcome: String, id: Option<String>, columns: Spl
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
         privacy: None,
-        parties: BTreeMap::from([party(Role::Alice, columns.alice), party(Role::Bob, columns.bob)]),
-        leader: None,
+        parties: parties.into_iter().map(party).collect(),
+        leader: arguments.leader,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
         sealed: None,
@@ -498,7 +526,7 @@ fn opened_on_shares(family: Family) -> String {
 }
 
 /// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.
-fn instead(file: &StudyFile, merged: &Report) -> String {
+pub(crate) fn instead(file: &StudyFile, merged: &Report) -> String {
     match merged.mode {
         Mode::Plain => {}
         Mode::Sealed | Mode::Private => return String::new(),

@@ -101,3 +101,20 @@ fn the_tables_that_overlap_in_part_have_files_that_fit_each_other() {
         fedreg_coordinator::config::Overrides { config: Some(folder.join("coordinator.toml")), ..Default::default() };
     assert!(fedreg_coordinator::config::Config::load(&flags).unwrap().study.is_file());
 }
+
+#[test]
+fn the_three_institutions_have_files_that_fit_each_other_and_the_walkthrough() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("three-institutions");
+    let (study, readme) = (study(&folder), std::fs::read_to_string(folder.join("README.md")).unwrap());
+    let order = study.parties_in_order();
+    assert_eq!(order.iter().map(Role::name).collect::<Vec<_>>(), ["hospital", "laboratory", "office"]);
+    for role in order {
+        let flags = Overrides { config: Some(folder.join(format!("{role}.toml"))), ..Overrides::default() };
+        let config = Config::load(role, &flags).unwrap();
+        assert!(config.study.is_file() && config.data.file.is_file());
+        assert_eq!(config.listen.is_some(), study.is_first(role));
+        assert!(readme.contains(&format!("--name {}", study.method.parties[&role].certificate)), "{role}");
+        assert!(readme.contains(&format!("{} fit --out results/{role}", role.program())));
+    }
+    assert!(readme.contains(&format!("--name {}", study.head.coordinator.certificate)));
+}

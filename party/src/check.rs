@@ -127,7 +127,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         matching: alignment::report(party),
         terms,
         certificate: identity.facts().names.clone(),
-        line: line(role, config),
+        line: line(study.as_ref(), role, config),
         run,
     })
 }
@@ -138,7 +138,7 @@ fn foresee_plain(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failu
     let table = party.table()?;
     let rows = table.rows() as u64;
     let mut terms = table.term_names();
-    if study.method.intercept && role == Role::Alice {
+    if study.method.intercept && study.is_first(role) {
         terms.insert(0, INTERCEPT.to_string());
     }
     let forecast = Forecast::new(role, config, study, rows, terms.len() as u64);
@@ -154,10 +154,11 @@ fn foresee_plain(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failu
     Ok((rows, terms, run))
 }
 
-fn line(role: Role, config: &Config) -> String {
+fn line(study: &Study<Vertical>, role: Role, config: &Config) -> String {
+    let peers = study.peers(role).iter().map(Role::to_string).collect::<Vec<_>>().join(" and ");
     match (&config.listen, &config.connect) {
-        (Some(address), _) => format!("listens at {address} for {}", role.partner()),
-        (_, Some(address)) => format!("connects to {} at {address}", role.partner()),
+        (Some(address), _) => format!("listens at {address} for {peers}"),
+        (_, Some(address)) => format!("connects to {peers} at {address}"),
         _ => String::new(),
     }
 }
@@ -378,16 +379,24 @@ struct Forecast<'a> {
     study: &'a Study<Vertical>,
     rows: u64,
     own: u64,
+    /// Columns of all others together.
     peer: u64,
+    /// Columns of each other party.
+    others: Vec<u64>,
     limit: u32,
     fits: u64,
 }
 
 impl<'a> Forecast<'a> {
     fn new(role: Role, config: &'a Config, study: &'a Study<Vertical>, rows: u64, own: u64) -> Self {
-        // Of the peer's block only the study is known: its columns, which categorical ones make more of.
-        let peer = study.method.parties.get(&role.partner()).map_or(0, |terms| terms.columns.len() as u64);
-        let peer = peer.max(1) + u64::from(study.method.intercept && role == Role::Bob);
+        // Of another's block only the study is known: its columns, which categorical ones make more of.
+        let columns = |other: Role| {
+            let terms = study.method.parties.get(&other);
+            let named = terms.map_or(0, |terms| terms.columns.len() as u64);
+            named.max(1) + u64::from(study.method.intercept && study.is_first(other))
+        };
+        let others: Vec<u64> = study.others(role).into_iter().map(columns).collect();
+        let peer = others.iter().sum();
         let limit = study.method.fit.round_limit();
         let lambdas = match study.method.penalty.as_ref().map(|penalty| &penalty.lambda) {
             None | Some(Lambda::One(_)) => 1,
@@ -402,6 +411,7 @@ impl<'a> Forecast<'a> {
             rows,
             own,
             peer,
+            others,
             limit: config.policy.max_rounds.map_or(limit, |most| most.min(limit)),
             fits: lambdas * (1 + u64::from(folds)),
         }
@@ -424,7 +434,11 @@ impl<'a> Forecast<'a> {
         if self.study.method.fit.acceleration == Acceleration::None {
             return None;
         }
-        let smaller = self.own.min(self.peer);
+        let smaller = match self.study.is_of_several() {
+            // Of several, all blocks but the largest.
+            true => self.own + self.peer - self.others.iter().copied().max().unwrap_or(0).max(self.own),
+            false => self.own.min(self.peer),
+        };
         let one = match self.study.method.family {
             Family::Gaussian => smaller + 3,
             Family::Binomial | Family::Poisson => smaller + smaller / 4 + 6,
@@ -441,15 +455,41 @@ impl<'a> Forecast<'a> {
         }
     }
 
+    /// Whether this is the party that all others of several dial.
+    fn leads_several(&self) -> bool {
+        self.study.leader_of_several() == Some(self.role)
+    }
+
+    /// How many parties each round speaks with.
+    fn lines(&self) -> u64 {
+        if self.leads_several() { self.others.len() as u64 } else { 1 }
+    }
+
     fn bytes(&self) -> Option<u64> {
-        let mut bytes = self.rounds()? * (self.vector() + 200);
+        let mut bytes = self.rounds()? * self.lines() * (self.vector() + 200);
         if self.basis() {
             bytes += match self.study.sends_basis(self.role) {
                 true => 8 * self.rows * self.own,
-                false => 8 * (self.peer * self.peer + 2 * self.peer),
+                false => 8 * self.projected(),
             };
         }
         Some(bytes)
+    }
+
+    /// Numbers in the projection tables that this party returns: to each of several, one beside the blocks before it and one beside all.
+    fn projected(&self) -> u64 {
+        match self.leads_several() {
+            true => self.others.iter().map(|columns| 2 * columns * columns + 2 * columns).sum(),
+            false => self.peer * self.peer + 2 * self.peer,
+        }
+    }
+
+    /// Who sees what leaves.
+    fn seen_by(&self) -> String {
+        match self.leads_several() {
+            true => "the others".to_string(),
+            false => self.study.peer(self.role).to_string(),
+        }
     }
 
     fn leaves(&self) -> Vec<Leaving> {
@@ -478,7 +518,7 @@ impl<'a> Forecast<'a> {
 
     fn leaving(&self, declaration: Declaration) -> Leaving {
         let (rows, own, peer) = (self.rows, self.own, self.peer);
-        let name = self.role.partner();
+        let name = self.study.result_to();
         let rounds = match self.rounds() {
             Some(rounds) => format!("about {rounds}"),
             None => format!("up to {}", u64::from(self.limit) * self.fits),
@@ -488,8 +528,22 @@ impl<'a> Forecast<'a> {
                 format!("{rounds} vectors with one value a basis column"),
                 "combinations of the columns, beside the basis nothing new",
             ),
+            Declaration::PartialPrediction if self.leads_several() => (
+                format!(
+                    "{rounds} vectors of {rows} values, {} each, to each of the {} others: the sum of all blocks but that party's own",
+                    size(8 * rows),
+                    self.others.len()
+                ),
+                "after as many rounds as there are columns, the span of sums of the others' columns",
+            ),
             Declaration::PartialPrediction => (
-                format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
+                match self.study.leader_of_several() {
+                    Some(leader) => format!(
+                        "{rounds} vectors of {rows} values, {} each, to {leader}, which sees them singly; others see them in sums",
+                        size(8 * rows)
+                    ),
+                    None => format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
+                },
                 "after as many rounds as there are columns, their span; columns of zeros and ones outright",
             ),
             Declaration::Summary => {
@@ -498,13 +552,28 @@ impl<'a> Forecast<'a> {
             Declaration::Outcome => (format!("one vector of {rows} values"), "the outcome of every row"),
             Declaration::Weights => (format!("one vector of {rows} values"), "the weight of every row"),
             Declaration::Basis => {
-                (format!("{rows} x {own} values, {}", size(8 * rows * own)), "the span of the columns, in full")
+                let to = self.study.leader_of_several().map_or_else(String::new, |leader| format!(", to {leader}"));
+                (format!("{rows} x {own} values, {}{to}", size(8 * rows * own)), "the span of the columns, in full")
             }
+            Declaration::ProjectionTable if self.leads_several() => (
+                format!("tables of {} numbers in all, to each party those of its own columns", self.projected()),
+                "how the columns of a party relate to those of all others together",
+            ),
             Declaration::ProjectionTable => {
                 (format!("a table of about {peer} x {peer}"), "how the columns relate to the other party's")
             }
+            Declaration::MissingRows if self.leads_several() => {
+                (format!("{rows} bits to each"), "which rows have a missing value at any other party")
+            }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
             Declaration::Membership => membership(),
+            Declaration::Coefficients if self.leads_several() => {
+                let all = own + peer;
+                (
+                    format!("{all} rows of the coefficient table, of all parties"),
+                    "the estimates with their standard errors",
+                )
+            }
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
@@ -538,7 +607,7 @@ impl<'a> Forecast<'a> {
             });
         }
         if let Some(percent) = policy.max_disclosure.map(|most| 100.0 * most) {
-            let peer = self.role.partner();
+            let peer = self.seen_by();
             lines.push(format!("the run ends before {peer} could reconstruct more than {percent:.1} % of a column"));
         }
         if policy.max_rounds.is_some_and(|most| most < self.study.method.fit.round_limit()) {

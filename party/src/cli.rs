@@ -1,4 +1,4 @@
-//! The command lines of `alice`, `bob` and `worker`.
+//! The command lines of `alice`, `bob`, `party` and `worker`.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Arg, Args, Subcommand};
 use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
@@ -128,14 +128,48 @@ pub fn main(role: Role) -> ExitCode {
     run(role, std::env::args_os()).into()
 }
 
+/// All that the binary does whose party is named on its command line.
+pub fn main_named() -> ExitCode {
+    run_named(std::env::args_os()).into()
+}
+
 /// The command line of a role that holds data.
 pub fn command(role: Role) -> clap::Command {
     match role {
         Role::Worker => worker::cli::command(),
         Role::Alice => shell::command::<Command>("alice", PART),
         Role::Bob => shell::command::<Command>("bob", PART),
-        Role::Party(_) | Role::Coordinator => shell::command::<Command>("party", PART),
+        Role::Party(_) | Role::Coordinator => command_of_named(),
     }
+}
+
+/// The command line of the program whose party is named on it.
+pub fn command_of_named() -> clap::Command {
+    let name = Arg::new(NAME)
+        .long(NAME)
+        .value_name("NAME")
+        .value_parser(|name: &str| name.parse::<Role>())
+        .help("Which party of the study this is, by its name there; `certs` alone does without");
+    shell::command::<Command>("party", PART).arg(name)
+}
+
+/// The flag that names the party.
+const NAME: &str = "name";
+
+/// Runs the command line of the program whose party is named on it.
+pub fn run_named(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = command_of_named();
+    // What is wrong with the rest of the line is said below.
+    let matches = program.clone().ignore_errors(true).try_get_matches_from(&arguments).ok();
+    let named = matches.and_then(|matches| matches.get_one::<Role>(NAME).copied());
+    let who = named.map_or_else(|| "party".to_string(), |role| role.to_string());
+    shell::run_as((&who, "party"), program, &arguments, Failure::exit, |command, call| match (named, command) {
+        (Some(role), command) if role.is_party() => execute(role, command, call),
+        (Some(role), _) => Err(Failure::Usage(format!("--name: {role} is not the name of a party"))),
+        (None, command @ Command::Certs(_)) => execute(Role::Alice, command, call),
+        (None, _) => Err(Failure::Usage("--name is missing: which party of the study is this?".to_string())),
+    })
 }
 
 /// Runs a party's command line, the program's name first; ends with the exit code for the shell.
@@ -144,14 +178,19 @@ pub fn run(role: Role, arguments: impl IntoIterator<Item = OsString>) -> Exit {
     if role == Role::Worker {
         return worker::cli::run(&arguments);
     }
-    shell::run(command(role), &arguments, Failure::exit, |command, call| match command {
+    let called = (role.name(), &role.program()[..]);
+    shell::run_as(called, command(role), &arguments, Failure::exit, |command, call| execute(role, command, call))
+}
+
+fn execute(role: Role, command: Command, call: String) -> Result<Exit, Failure> {
+    match command {
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Match(arguments) => match_rows(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
         Command::Privacy(command) => privacy::run(&privacy::PARTY, role, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
-    })
+    }
 }
 
 fn configured(role: Role, overrides: &Overrides) -> Result<Option<Config>, Failure> {
@@ -250,5 +289,24 @@ mod tests {
         assert_eq!(exit("fit --config /nowhere/alice.toml"), Exit::Usage);
         assert_eq!(exit("check --help"), Exit::Done);
         assert_eq!(run(Role::Worker, ["worker".into()]), Exit::Usage);
+    }
+
+    #[test]
+    fn the_program_with_a_name_on_its_line_asks_for_one_that_a_party_may_have() {
+        command_of_named().debug_assert();
+        let exit = |line: &str| run_named(std::iter::once("party").chain(line.split(' ')).map(OsString::from));
+        assert_eq!(exit("--name carol check --help"), Exit::Done);
+        for line in [
+            "check",
+            "--name Carol check",
+            "--name worker check",
+            "--name coordinator check",
+            "--name all check",
+            "--name carol",
+            "--name carol check --config /nowhere/carol.toml",
+            "--name alice fit --max-round 3",
+        ] {
+            assert_eq!(exit(line), Exit::Usage, "{line}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use fedreg_common::methods::vertical::predict;
 use fedreg_common::methods::vertical::prepare::{Prepared, needed_columns};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{Study, Vertical};
-use fedreg_proto::files::read_study;
+use fedreg_proto::files::{FileError, read_study};
 
 use crate::alignment::align;
 use crate::config::Config;
@@ -54,7 +54,26 @@ impl Job {
 /// # Errors
 /// The file is refused, or there is no such party in it.
 pub fn study(role: Role, config: &Config) -> Result<Study<Vertical>, Failure> {
-    read_study(&config.study)?.vertical().ok_or_else(|| no_party(role))
+    let study = read_study(&config.study)?.vertical().filter(|study| study.method.parties.contains_key(&role));
+    let study = study.ok_or_else(|| no_party(role))?;
+    check_ends(&study, role, config)?;
+    Ok(study)
+}
+
+/// Of several parties the leader listens, and all others dial it.
+fn check_ends(study: &Study<Vertical>, role: Role, config: &Config) -> Result<(), Failure> {
+    let Some(leader) = study.leader_of_several() else { return Ok(()) };
+    let (key, problem) = match (role == leader, &config.connect, &config.listen) {
+        (true, Some(_), _) => (
+            "connect",
+            format!("is set, but {leader} is the leader of the study: it listens, and all others connect to it"),
+        ),
+        (false, _, Some(_)) => {
+            ("listen", format!("is set, but {leader} is the leader of the study: {role} connects to it"))
+        }
+        (true, None, _) | (false, _, None) => return Ok(()),
+    };
+    Err(FileError::Value { key, problem }.into())
 }
 
 impl Party<'_> {

@@ -1,5 +1,6 @@
 //! What every joint run has in common: meeting the other party, moving the session's messages, telling how it ended.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -146,7 +147,8 @@ impl<S: Session> Met<S> {
                 1 => "once".to_string(),
                 count => format!("{count} times"),
             };
-            notes.push(format!("the line to {} was lost and opened again {times}", role.partner()));
+            let peers = study.peers(*role).iter().map(Role::to_string).collect::<Vec<_>>().join(" or ");
+            notes.push(format!("the line to {peers} was lost and opened again {times}"));
         }
         notes.extend(alignment::unprotected(job.party()));
         Report {
@@ -158,6 +160,7 @@ impl<S: Session> Met<S> {
             date: Some(output::date()),
             version: VERSION.to_string(),
             role: Some(*role),
+            parties: if study.is_of_several() { study.parties_in_order() } else { Vec::new() },
             call: job.call.clone(),
             family: study.method.family,
             link: study.method.family.link().to_string(),
@@ -230,7 +233,7 @@ pub(crate) async fn meet<W: Work>(
         }
     };
     let convener = Convener::start(joining, dial, stop);
-    let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peer: PeerState::Absent };
+    let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peers: BTreeMap::new() };
     let result = meeting.hold(work, early, &mut lines, stopped).await;
     meeting.tell(work, &result);
     let nobodys = match &result {
@@ -332,7 +335,8 @@ struct Meeting<'a> {
     run: Option<RunId>,
     /// Whether this party came with the run.
     came_with: bool,
-    peer: PeerState,
+    /// How far each of the others is, of whom there was news.
+    peers: BTreeMap<Role, PeerState>,
 }
 
 impl Meeting<'_> {
@@ -440,7 +444,7 @@ impl Meeting<'_> {
         while let Some(event) = self.convener.heard() {
             self.notice_peer(&event);
         }
-        self.came_with && self.peer == PeerState::Absent
+        self.came_with && self.awaited().1 == PeerState::Absent
     }
 
     async fn welcome(&mut self) -> Result<(), Failure> {
@@ -472,12 +476,13 @@ impl Meeting<'_> {
     /// Waits for the run to start: for the other party to come, and as long again for each step that it takes.
     async fn start(&mut self) -> Result<RunId, Failure> {
         let wait = self.job.patience.wait;
-        let (role, peer) = (self.job.role, self.job.role.partner());
+        let role = self.job.role;
         let mut since = Instant::now();
         let mut notice = Notice::default();
         loop {
             let address = &self.job.config.coordinator;
-            let (what, late) = match self.peer {
+            let (peer, state) = self.awaited();
+            let (what, late) = match state {
                 PeerState::Joined => (
                     "to read its data",
                     format!("who has joined at the coordinator at {address} and not read its data yet"),
@@ -527,7 +532,19 @@ impl Meeting<'_> {
     fn notice_peer(&mut self, event: &CoordinatorEvent) -> bool {
         let CoordinatorEvent::Peer { role, state } = event else { return false };
         tracing::info!("{role} is {}", state.name());
-        std::mem::replace(&mut self.peer, *state) != *state
+        self.peers.insert(*role, *state).unwrap_or_default() != *state
+    }
+
+    /// Of the others the one that is least far, and how far that is.
+    fn awaited(&self) -> (Role, PeerState) {
+        let far = |state: &PeerState| match state {
+            PeerState::Absent | PeerState::Lost | PeerState::Done => 0,
+            PeerState::Joined => 1,
+            PeerState::Ready => 2,
+        };
+        let others = self.job.study.others(self.job.role).into_iter();
+        let all = others.map(|role| (role, self.peers.get(&role).copied().unwrap_or_default()));
+        all.min_by_key(|(_, state)| far(state)).unwrap_or((self.job.role, PeerState::Absent))
     }
 }
 

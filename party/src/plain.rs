@@ -41,12 +41,12 @@ pub(crate) struct PlainLine {
 
 impl PlainLine {
     /// A run of now.
-    pub(crate) fn now(run: RunId, data_set: String, data: &Path, peer: &str, study: Digest) -> PlainLine {
+    pub(crate) fn now(run: RunId, data_set: String, data: &Path, peers: Vec<String>, study: Digest) -> PlainLine {
         PlainLine {
             run: run.to_string(),
             data_set,
             data: data.display().to_string(),
-            peers: vec![peer.to_string()],
+            peers,
             study: study.to_string(),
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             numbers: None,

@@ -275,8 +275,14 @@ pub(crate) fn count_plain(job: &Job, run: RunId, numbers: u64) -> Result<(), Fai
 
 fn plain_line(job: &Job, run: RunId, numbers: u64) -> Result<PlainLine, Failure> {
     let config = &job.config;
-    let peer = job.party().certificate(job.role.partner())?;
-    let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, job.study.digest());
+    // Whatever passes through the leader of several, all others may have seen.
+    let peers: Vec<String> = job
+        .study
+        .others(job.role)
+        .into_iter()
+        .map(|peer| job.party().certificate(peer).map(str::to_owned))
+        .collect::<Result<_, Failure>>()?;
+    let line = PlainLine::now(run, config.data_set(), &config.data.file, peers, job.study.digest());
     Ok(PlainLine { numbers: Some(numbers), ..line })
 }
 

@@ -39,6 +39,17 @@ pub fn run<C: Subcommand, F: Error>(
     work: impl FnOnce(C, String) -> Result<Exit, F>,
 ) -> Exit {
     let name = program.get_name().to_string();
+    run_as((&name, &name), program, arguments, exit, work)
+}
+
+/// The same by a program whose user is called otherwise in its sentences, and that is itself called in another way.
+pub fn run_as<C: Subcommand, F: Error>(
+    (who, name): (&str, &str),
+    program: clap::Command,
+    arguments: &[OsString],
+    exit: impl Fn(&F) -> Exit,
+    work: impl FnOnce(C, String) -> Result<Exit, F>,
+) -> Exit {
     let matches = program.try_get_matches_from(arguments);
     let Program { command, log } = match matches.and_then(|matches| Program::<C>::from_arg_matches(&matches)) {
         Ok(program) => program,
@@ -49,8 +60,8 @@ pub fn run<C: Subcommand, F: Error>(
         }
     };
     telemetry::init(log);
-    work(command, output::call(&name, arguments)).unwrap_or_else(|failure| {
-        eprintln!("{name}: {}", output::chain(&failure));
+    work(command, output::call(name, arguments)).unwrap_or_else(|failure| {
+        eprintln!("{who}: {}", output::chain(&failure));
         exit(&failure)
     })
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::number::{UNDEFINED, column, round, significant, single, visible};
+use super::plot::Colours;
 use super::section::Section;
 use super::table::Column;
 use super::{Report, plot};
@@ -16,11 +17,11 @@ const LONGEST: usize = 40;
 
 /// What a method says of its coefficient table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Style {
+pub(crate) struct Style<'a> {
     /// The name of the statistic, by the law that the p-values have.
     pub(crate) test: char,
-    /// Whether the rows belong to more than one party, so that each must say to whom.
-    pub(crate) parties: bool,
+    /// Where the rows belong to more than one party, so that each must say to whom: the parties' colours.
+    pub(crate) parties: Option<Colours<'a>>,
     /// Whose columns they are, where they are one party's.
     pub(crate) holder: Option<Role>,
     /// Whether the text leaves out errors and statistics that are all undefined.
@@ -31,22 +32,25 @@ pub(crate) struct Style {
     pub(crate) intervals: bool,
 }
 
-impl Style {
+impl<'a> Style<'a> {
     /// Of estimates with this statistic, of one holder and without noise.
-    pub(crate) fn new(test: char) -> Style {
-        Style { test, parties: false, holder: None, bare: false, covered: None, intervals: false }
+    pub(crate) fn new(test: char) -> Style<'a> {
+        Style { test, parties: None, holder: None, bare: false, covered: None, intervals: false }
     }
 }
 
 /// The coefficients of a report, with a picture on the page.
-pub(crate) fn section(report: &Report, style: &Style) -> Section {
+pub(crate) fn section(report: &Report, style: &Style<'_>) -> Section {
     let rows = &report.coefficients;
     let (lambda, why) = (shown_lambda(report), why_no_errors(report));
     let with_intervals = rows.iter().filter(|row| row.conf_low.is_some()).count();
     let caption = html! {
         "Each estimate is drawn in units of its own standard error, so that terms of every size share the axis; "
         "the numbers at the right are on the original scale. An interval that crosses zero is compatible with no effect. "
-        @if style.parties { span.alice { span.swatch {} " alice" } " " span.bob { span.swatch {} " bob" } }
+        @for (at, (role, class)) in style.parties.iter().flat_map(|colours| colours.legend()).enumerate() {
+            @if at > 0 { " " }
+            span class=(class) { span.swatch {} " " (role) }
+        }
         @if with_intervals > plot::MOST_ROWS {
             " The " (plot::MOST_ROWS) " of " (with_intervals) " terms with the largest statistic are drawn; the table has all."
         }
@@ -73,7 +77,7 @@ pub(crate) fn section(report: &Report, style: &Style) -> Section {
 }
 
 /// Adds the table of these coefficients, and how its columns came about.
-pub(crate) fn rows_of(section: Section, rows: &[Coefficient], style: &Style) -> Section {
+pub(crate) fn rows_of(section: Section, rows: &[Coefficient], style: &Style<'_>) -> Section {
     let (estimates, std_errors) = sized(rows);
     let tests = values(rows, |row| row.statistic.map(|t| round(t, 3)));
     let p_values = values(rows, |row| row.p_value.filter(|p| p.is_finite()));
@@ -87,9 +91,9 @@ pub(crate) fn rows_of(section: Section, rows: &[Coefficient], style: &Style) -> 
     let long = |row: &Coefficient| if row.term.chars().count() > LONGEST { "long" } else { "" };
     let term = Column::left("", rows.iter().map(|row| visible(&row.term)).collect());
     let mut columns = vec![term.heading("Term").classes(rows.iter().map(long))];
-    if style.parties {
+    if let Some(colours) = style.parties {
         let party = Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect());
-        columns.push(party.parties(rows.iter().map(|row| Some(row.party))));
+        columns.push(party.parties(rows.iter().map(|row| Some(row.party)), colours));
     }
     columns.push(Column::right("Estimate", estimates));
     let tests = [

@@ -1,4 +1,4 @@
-//! One report out of the two that the parties wrote about the same run.
+//! One report out of those that the parties wrote about the same run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Caution, PathPoint, PerParty, Report, Seconds, matching};
 use crate::fit::{Coefficient, Statistics, Termination};
 use crate::id::Role;
 
-/// Why two reports cannot be merged.
+/// Why reports cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MergeError {
     /// A report is not the own report of the party that it should be of.
@@ -19,102 +19,138 @@ pub enum MergeError {
         /// Whose it is; `None` for a merged one.
         came: Option<Role>,
     },
+    /// There is not one report of each party.
+    #[error("expected {expected} reports, one of each party, got {came}")]
+    Count {
+        /// How many parties there are.
+        expected: usize,
+        /// How many reports came.
+        came: usize,
+    },
     /// The reports speak of different things.
-    #[error("the reports differ in {what}: alice has `{alice}`, bob has `{bob}`")]
+    #[error("the reports differ in {what}: {} has `{}`, {} has `{}`", .one.0, .one.1, .other.0, .other.1)]
     Differ {
         /// In what.
         what: &'static str,
-        /// What Alice's says.
-        alice: String,
-        /// What Bob's says.
-        bob: String,
+        /// The first party, and what its report says.
+        one: (Role, String),
+        /// Another, and what its report says.
+        other: (Role, String),
     },
 }
 
-/// The merged report of one run: each party's coefficients from its own report, Alice's first, and what belongs to a
-/// party keyed by its role.
-///
-/// What both know is taken from Alice's report, or from Bob's where hers has nothing; an end without convergence on
-/// either side wins over the other's.
+/// The merged report of alice and bob: see [`merge_all`].
 ///
 /// # Errors
-/// A report is not that party's own, or the two are of different studies, runs, rows, rounds or penalties.
+/// As [`merge_all`].
 pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
-    for (report, expected) in [(alice, Role::Alice), (bob, Role::Bob)] {
+    merge_all(&[alice, bob])
+}
+
+/// The merged report of one run: each party's coefficients from its own report, the first one's first, and what belongs to a
+/// party keyed by its role.
+///
+/// What all know is taken from the first report, or from a later one where it has nothing; an end without convergence on
+/// any side wins over the others'.
+///
+/// # Errors
+/// There is not one own report of each party in the study's order, alice and bob or the leader and the others by name, or they are of
+/// different studies, runs, rows, rounds or penalties.
+pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
+    let named = reports.first().map_or(&[][..], |report| &report.parties);
+    let parties = if named.is_empty() { &[Role::Alice, Role::Bob] } else { named };
+    let ([first, others @ ..], true) = (reports, reports.len() == parties.len()) else {
+        return Err(MergeError::Count { expected: parties.len(), came: reports.len() });
+    };
+    for (report, expected) in reports.iter().zip(parties.iter().copied()) {
         if report.role != Some(expected) {
             let came = report.role;
             return Err(MergeError::Role { expected, came });
         }
     }
-    same("protocol", &alice.protocol.name(), &bob.protocol.name())?;
-    same("mode", &alice.mode.name(), &bob.mode.name())?;
-    same("study", &alice.study, &bob.study)?;
-    same("study digest", &alice.study_digest, &bob.study_digest)?;
-    same("run", &alice.run, &bob.run)?;
-    same("family", &alice.family, &bob.family)?;
-    same("link", &alice.link, &bob.link)?;
-    same("outcome", &alice.outcome, &bob.outcome)?;
-    same("rows", &alice.statistics.nobs, &bob.statistics.nobs)?;
+    let own: Vec<(Role, &Report)> = parties.iter().copied().zip(reports.iter().copied()).collect();
+    same("protocol", &own, |report| report.protocol.name())?;
+    same("mode", &own, |report| report.mode.name())?;
+    same("study", &own, |report| &report.study)?;
+    same("study digest", &own, |report| &report.study_digest)?;
+    same("run", &own, |report| &report.run)?;
+    same("family", &own, |report| report.family)?;
+    same("link", &own, |report| &report.link)?;
+    same("outcome", &own, |report| &report.outcome)?;
+    same("rows", &own, |report| report.statistics.nobs)?;
 
-    let coefficients = own_rows(alice, Role::Alice).chain(own_rows(bob, Role::Bob)).cloned().collect();
-    let mut notes = alice.notes.clone();
-    notes.extend(bob.notes.iter().filter(|note| !alice.notes.contains(note)).cloned());
+    let coefficients = own.iter().flat_map(|(role, report)| own_rows(report, *role)).cloned().collect();
+    let mut notes = first.notes.clone();
+    for report in others {
+        let new: Vec<String> = report.notes.iter().filter(|note| !notes.contains(note)).cloned().collect();
+        notes.extend(new);
+    }
+    let noised = first.noised();
     Ok(Report {
         role: None,
         coefficients,
-        statistics: statistics(&alice.statistics, &bob.statistics),
-        rounds: alice.rounds.max(bob.rounds),
-        converged: match (alice.converged, bob.converged) {
-            (Some(alice), Some(bob)) => Some(alice && bob),
+        statistics: others.iter().fold(first.statistics.clone(), |one, report| statistics(&one, &report.statistics)),
+        rounds: reports.iter().map(|report| report.rounds).max().unwrap_or(0),
+        converged: others.iter().fold(first.converged, |all, report| match (all, report.converged) {
+            (Some(all), Some(own)) => Some(all && own),
+            _ => None,
+        }),
+        termination: others.iter().fold(first.termination, |one, report| worse(one, report.termination)),
+        trace: others.iter().fold(&first.trace[..], |one, report| longer(one, &report.trace)).to_vec(),
+        notes,
+        missing: reports.iter().map(|report| report.missing).max().unwrap_or(0),
+        lambda: reports.iter().find_map(|report| report.lambda),
+        path: path(&own)?,
+        cv: reports.iter().find_map(|report| report.cv.clone()),
+        lambda_min: reports.iter().find_map(|report| report.lambda_min),
+        lambda_1se: reports.iter().find_map(|report| report.lambda_1se),
+        certificate: keyed(&own, |report| &report.certificate),
+        bytes_sent: keyed(&own, |report| &report.bytes_sent),
+        // How long a machine worked and how much memory it took may depend on rows: under privacy nobody else sees it.
+        peak_rss_bytes: match noised {
+            true => keyed(&own, |_| &PerParty::Own(None)),
+            false => keyed(&own, |report| &report.peak_rss_bytes),
+        },
+        seconds: match noised {
+            true => keyed(&own, |_| &PerParty::Own(Seconds::UNKNOWN)),
+            false => keyed(&own, |report| &report.seconds),
+        },
+        disclosure: keyed(&own, |report| &report.disclosure),
+        privacy: keyed(&own, |report| &report.privacy),
+        matching: match others {
+            [second] => matching::joined(first.matching.as_ref(), second.matching.as_ref()),
             _ => None,
         },
-        termination: worse(alice.termination, bob.termination),
-        trace: longer(&alice.trace, &bob.trace).to_vec(),
-        notes,
-        missing: alice.missing.max(bob.missing),
-        lambda: alice.lambda.or(bob.lambda),
-        path: match (&alice.path, &bob.path) {
-            (Some(a), Some(b)) => Some(path(a, b)?),
-            (a, b) => a.clone().or_else(|| b.clone()),
-        },
-        cv: alice.cv.clone().or_else(|| bob.cv.clone()),
-        lambda_min: alice.lambda_min.or(bob.lambda_min),
-        lambda_1se: alice.lambda_1se.or(bob.lambda_1se),
-        certificate: keyed(&alice.certificate, &bob.certificate),
-        bytes_sent: keyed(&alice.bytes_sent, &bob.bytes_sent),
-        // How long a machine worked and how much memory it took may depend on rows: under privacy nobody else sees it.
-        peak_rss_bytes: match alice.noised() {
-            true => keyed(&PerParty::Own(None), &PerParty::Own(None)),
-            false => keyed(&alice.peak_rss_bytes, &bob.peak_rss_bytes),
-        },
-        seconds: match alice.noised() {
-            true => keyed(&PerParty::Own(Seconds::UNKNOWN), &PerParty::Own(Seconds::UNKNOWN)),
-            false => keyed(&alice.seconds, &bob.seconds),
-        },
-        disclosure: keyed(&alice.disclosure, &bob.disclosure),
-        privacy: keyed(&alice.privacy, &bob.privacy),
-        matching: matching::joined(alice.matching.as_ref(), bob.matching.as_ref()),
-        caution: Caution::joined(alice.caution.clone(), bob.caution.clone()),
-        ..alice.clone()
+        caution: others.iter().fold(first.caution.clone(), |one, report| Caution::joined(one, report.caution.clone())),
+        ..(*first).clone()
     })
 }
 
-fn same<T: PartialEq + ToString>(what: &'static str, alice: &T, bob: &T) -> Result<(), MergeError> {
-    if alice == bob {
-        return Ok(());
+/// Refuses reports that differ in a value.
+fn same<'a, T: PartialEq + ToString>(
+    what: &'static str,
+    own: &[(Role, &'a Report)],
+    value: impl Fn(&'a Report) -> T,
+) -> Result<(), MergeError> {
+    let Some(((role, first), others)) = own.split_first() else { return Ok(()) };
+    let expected = value(first);
+    for (other, report) in others {
+        let came = value(report);
+        if came != expected {
+            let (one, other) = ((*role, expected.to_string()), (*other, came.to_string()));
+            return Err(MergeError::Differ { what, one, other });
+        }
     }
-    let (alice, bob) = (alice.to_string(), bob.to_string());
-    Err(MergeError::Differ { what, alice, bob })
+    Ok(())
 }
 
 fn own_rows(report: &Report, role: Role) -> impl Iterator<Item = &Coefficient> {
     report.coefficients.iter().filter(move |row| row.party == role)
 }
 
-fn keyed<T: Clone>(alice: &PerParty<T>, bob: &PerParty<T>) -> PerParty<T> {
-    let values = [(Role::Alice, alice.of(Role::Alice)), (Role::Bob, bob.of(Role::Bob))];
-    let all: BTreeMap<Role, T> = values.into_iter().filter_map(|(role, value)| Some((role, value?.clone()))).collect();
-    PerParty::Merged(all)
+fn keyed<'a, T: Clone + 'a>(own: &[(Role, &'a Report)], value: impl Fn(&'a Report) -> &'a PerParty<T>) -> PerParty<T> {
+    let values = own.iter().filter_map(|(role, report)| Some((*role, value(report).of(*role)?.clone())));
+    PerParty::Merged(values.collect::<BTreeMap<Role, T>>())
 }
 
 fn statistics(alice: &Statistics, bob: &Statistics) -> Statistics {
@@ -144,30 +180,32 @@ fn longer<'a, T>(a: &'a [T], b: &'a [T]) -> &'a [T] {
     if b.len() > a.len() { b } else { a }
 }
 
-/// Each point with Alice's coefficients from hers and Bob's from his.
-fn path(alice: &[PathPoint], bob: &[PathPoint]) -> Result<Vec<PathPoint>, MergeError> {
-    same("number of lambdas", &alice.len(), &bob.len())?;
-    alice
-        .iter()
-        .zip(bob)
-        .map(|(a, b)| {
-            if a.lambda.to_bits() != b.lambda.to_bits() {
-                same("lambda", &a.lambda, &b.lambda)?;
-            }
-            let of =
-                |point: &PathPoint, role| point.coefficients.iter().filter(move |c| c.party == role).cloned().collect();
-            let mut coefficients: Vec<_> = of(a, Role::Alice);
-            coefficients.extend::<Vec<_>>(of(b, Role::Bob));
-            Ok(PathPoint {
-                lambda: a.lambda,
-                // A party that does not see the other's coefficients counts its own only.
-                df: a.df.max(b.df).max(nonzero(&coefficients)),
-                deviance: if a.deviance.is_finite() { a.deviance } else { b.deviance },
-                kkt: a.kkt.max(b.kkt),
-                coefficients,
-            })
-        })
-        .collect()
+/// Each point with every party's coefficients from its own report.
+fn path(own: &[(Role, &Report)]) -> Result<Option<Vec<PathPoint>>, MergeError> {
+    let with: Vec<(Role, &Report)> = own.iter().copied().filter(|(_, report)| report.path.is_some()).collect();
+    let Some((_, first)) = with.first() else { return Ok(None) };
+    if with.len() < own.len() {
+        return Ok(first.path.clone());
+    }
+    same("number of lambdas", own, |report| report.path.as_ref().map_or(0, Vec::len))?;
+    let points =
+        |at: usize| with.iter().filter_map(move |(role, report)| Some((*role, report.path.as_ref()?.get(at)?)));
+    let merged = first.path.iter().flatten().enumerate().map(|(at, one)| {
+        if points(at).any(|(_, point)| point.lambda.to_bits() != one.lambda.to_bits()) {
+            let lambda = |report: &Report| Some(report.path.as_ref()?.get(at)?.lambda);
+            same("lambda", own, |report| lambda(report).unwrap_or(f64::NAN))?;
+        }
+        let of = |(role, point): (Role, &PathPoint)| -> Vec<_> {
+            point.coefficients.iter().filter(|c| c.party == role).cloned().collect()
+        };
+        let coefficients: Vec<_> = points(at).flat_map(of).collect();
+        // A party that does not see the others' coefficients counts its own only.
+        let df = points(at).map(|(_, point)| point.df).max().unwrap_or(0).max(nonzero(&coefficients));
+        let deviance = points(at).map(|(_, point)| point.deviance).find(|deviance| deviance.is_finite());
+        let kkt = points(at).map(|(_, point)| point.kkt).fold(one.kkt, f64::max);
+        Ok(PathPoint { lambda: one.lambda, df, deviance: deviance.unwrap_or(one.deviance), kkt, coefficients })
+    });
+    merged.collect::<Result<Vec<_>, _>>().map(Some)
 }
 
 fn nonzero(coefficients: &[super::PathCoefficient]) -> u64 {

@@ -63,6 +63,9 @@ pub struct Report {
     pub version: String,
     /// Whose report this is; `None` for the merged one.
     pub role: Option<Role>,
+    /// The parties of a study of several, the leader first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parties: Vec<Role>,
     /// What the reader must know before the numbers; stands first in text and page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caution: Option<Caution>,
@@ -142,6 +145,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// The colours of its parties.
+    pub(crate) fn colours(&self) -> plot::Colours<'_> {
+        plot::Colours(&self.parties)
+    }
+
     /// Whether all that is known of the run was released with noise, and nobody may look at its course.
     pub(crate) fn noised(&self) -> bool {
         match self.mode {

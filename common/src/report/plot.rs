@@ -32,7 +32,7 @@ const LAMBDA: &str = "lambda (the penalty falls to the right)";
 
 /// Estimates in units of their standard error with 95 % intervals, a row a term, with the numbers on the own scale beside.
 /// `None` if nothing has a standard error.
-pub(crate) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup> {
+pub(crate) fn coefficients(rows: &[Coefficient], parties: Option<Colours<'_>>) -> Option<Markup> {
     let mut shown: Vec<&Coefficient> = rows.iter().filter(|row| interval(row).is_some()).collect();
     if shown.is_empty() {
         return None;
@@ -65,7 +65,7 @@ pub(crate) fn coefficients(rows: &[Coefficient], parties: bool) -> Option<Markup
             @for (at, (row, value)) in shown.iter().zip(&values).enumerate() {
                 @let y = top + ROW * (at as f64 + 0.5);
                 @let (t, half) = interval(row).unwrap_or_default();
-                g class=(if parties { class(row.party) } else { "single" }) {
+                g class=(parties.map_or("single", |colours| colours.class(row.party))) {
                     title { (visible(&row.term)) ": " (value) ", " (single(Some(t), 4)) " standard errors from zero" }
                     (row_label(&row.term, labels, y))
                     @if t - half < reach && t + half > -reach {
@@ -167,16 +167,16 @@ pub(crate) fn convergence(trace: &[TracePoint], tol: f64) -> Option<Markup> {
 }
 
 /// Share of each own column that the peer could reconstruct, as bars. `None` without columns.
-pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
-    shares(role, all, "reconstruct")
+pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure], colours: Colours<'_>) -> Option<Markup> {
+    shares((role, colours.class(role)), all, "reconstruct")
 }
 
 /// Share of each own column that the peer could predict, as bars. `None` without columns.
 pub(crate) fn predicted(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
-    shares(role, all, "predict")
+    shares((role, Colours::default().class(role)), all, "predict")
 }
 
-fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
+fn shares((role, class): (Role, &str), all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
     if all.is_empty() {
         return None;
     }
@@ -198,7 +198,7 @@ fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
             @for (at, column) in shown.iter().enumerate() {
                 @let y = top + ROW * (at as f64 + 0.5);
                 @let share = if column.share.is_finite() { column.share.clamp(0.0, 1.0) } else { 0.0 };
-                g class=(class(role)) {
+                g class=(class) {
                     title { (visible(&column.term)) ": " (percent(column.share)) }
                     (row_label(&column.term, labels, y))
                     rect.bar x=(px(x.at(0.0))) y=(px(y - 6.5)) width=(px(x.at(share) - x.at(0.0))) height="13" {}
@@ -209,14 +209,31 @@ fn shares(role: Role, all: &[ColumnDisclosure], could: &str) -> Option<Markup> {
     })
 }
 
-/// The class of a party's colours.
-pub(crate) fn class(role: Role) -> &'static str {
-    match role {
-        Role::Alice => "alice",
-        Role::Bob => "bob",
-        Role::Party(_) => "party",
-        Role::Worker => "worker",
-        Role::Coordinator => "coordinator",
+/// The colours of the parties of a report: those of alice and bob, or of several in their order.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Colours<'a>(pub(crate) &'a [Role]);
+
+/// Classes of the style sheet for several parties.
+const PARTIES: [&str; 16] =
+    ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15"];
+
+impl<'a> Colours<'a> {
+    /// The class of a party.
+    pub(crate) fn class(self, role: Role) -> &'static str {
+        let place = self.0.iter().position(|party| *party == role);
+        // What names a party in a report that was read back need not be one of its parties.
+        match (place.and_then(|place| PARTIES.get(place)), role) {
+            (Some(class), _) => class,
+            (None, Role::Alice) => "alice",
+            (None, Role::Bob) => "bob",
+            (None, Role::Party(_) | Role::Worker | Role::Coordinator) => "single",
+        }
+    }
+
+    /// The parties in a legend.
+    pub(crate) fn legend(self) -> Vec<(Role, &'static str)> {
+        let roles = if self.0.is_empty() { &[Role::Alice, Role::Bob] } else { self.0 };
+        roles.iter().map(|role| (*role, self.class(*role))).collect()
     }
 }
 

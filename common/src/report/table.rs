@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::id::Role;
-use crate::report::plot::class;
+use crate::report::plot::Colours;
 
 /// Where a value stands after its label in the closing lines.
 const INDENT: usize = 11;
@@ -77,8 +77,8 @@ impl Column {
     }
 
     /// With the colour of a party before each cell on the page.
-    pub(crate) fn parties(self, parties: impl Iterator<Item = Option<Role>>) -> Column {
-        Column { swatch: true, ..self.classes(parties.map(|party| party.map_or("", class))) }
+    pub(crate) fn parties(self, parties: impl Iterator<Item = Option<Role>>, colours: Colours<'_>) -> Column {
+        Column { swatch: true, ..self.classes(parties.map(|party| party.map_or("", |party| colours.class(party)))) }
     }
 
     /// In the text only.

@@ -314,7 +314,7 @@ fn read_persons(
 /// Records a run without privacy: later private reports on its persons say so.
 pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) -> Result<(), Failure> {
     let peer = &study.head.coordinator.certificate;
-    let line = PlainLine::now(run, config.data_set(), &config.data.file, peer, study.digest());
+    let line = PlainLine::now(run, config.data_set(), &config.data.file, vec![peer.to_owned()], study.digest());
     plain::record(&config.ledger(), config.anchor(), line, |key| {
         // What comes through a pipe or will come in a stream is gone when it could be recorded, or not there yet.
         match follows(study) || config.reads_stdin() {

@@ -319,7 +319,7 @@ impl Consolidated {
             None => "robust regression".to_owned(),
         };
         let (c, rows) = (&self.consolidation, &self.coefficients);
-        let picture = html! { @if let Some(picture) = plot::coefficients(rows, false) { figure { (picture) } } };
+        let picture = html! { @if let Some(picture) = plot::coefficients(rows, None) { figure { (picture) } } };
         page(
             &title,
             html! {

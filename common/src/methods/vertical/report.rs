@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::fit::Termination;
 use crate::glm::Family;
 use crate::id::{Mode, Role};
+use crate::privacy::release::Declaration;
 use crate::report::coefficients::{Style, section};
 use crate::report::layout::Layout;
 use crate::report::number::{
@@ -32,7 +33,7 @@ pub fn layout(report: &Report) -> Layout<'_> {
     // In private mode noise is all there is, and it is normal.
     let test = if report.family.estimates_dispersion() && !private { 't' } else { 'z' };
     let style = Style {
-        parties,
+        parties: parties.then(|| report.colours()),
         holder: report.role.filter(|_| !parties),
         covered: private.then_some(NOISE_ALONE),
         ..Style::new(test)
@@ -57,7 +58,10 @@ pub fn layout(report: &Report) -> Layout<'_> {
     Layout {
         report,
         title: format!("{} regression of {}", report.family, visible(&report.outcome)),
-        merged: "merged report of both parties",
+        merged: match report.parties.is_empty() {
+            true => "merged report of both parties",
+            false => "merged report of all parties",
+        },
         good: report.termination.converged() || report.termination == Termination::FixedRounds,
         ending: ending(report),
         facts: facts(report),
@@ -273,9 +277,51 @@ fn party(role: Option<Role>) -> String {
     role.map_or_else(|| "this party".to_string(), |role| role.to_string())
 }
 
-/// Who saw what left a party.
-fn peer(role: Option<Role>, unknown: &str) -> String {
-    role.map_or_else(|| unknown.to_string(), |role| role.partner().to_string())
+/// Who saw what left a party: of several, the others see sums of the leader, and the leader sees each.
+fn peer(report: &Report, role: Option<Role>, unknown: &str) -> String {
+    match (role, report.parties.first()) {
+        (None, _) => unknown.to_string(),
+        (Some(role), None) => role.partner().to_string(),
+        (Some(role), Some(leader)) if role == *leader => "the others".to_string(),
+        (Some(_), Some(leader)) => leader.to_string(),
+    }
+}
+
+/// Of several parties: who learnt what from whom. The leader speaks with each; what the others learn of each other is within sums.
+fn learnt(report: &Report) -> Option<Vec<Column>> {
+    let leader = *report.parties.first()?;
+    let left = |from: Role| report.disclosure.of(from).filter(|_| report.role.is_none_or(|own| own == from));
+    let page = |to: Role, from: Role| {
+        let basis = |left: &Disclosure| left.declared.iter().any(|kind| kind == Declaration::Basis.name());
+        match (to == from, from == leader, to == leader, left(from)) {
+            (true, ..) => "-".to_string(),
+            (_, _, true, Some(left)) => {
+                let span = if basis(left) { ", and its column space" } else { "" };
+                format!("{} vectors, each singly, of rank {}{span}", thousands(left.vectors), left.rank)
+            }
+            (_, _, true, None) => "vectors, each singly".to_string(),
+            (_, true, false, Some(left)) => format!("sums, {} vectors in all", thousands(left.vectors)),
+            (_, true, false, None) => "sums".to_string(),
+            (_, false, false, _) => format!("what is in the sums of {leader}"),
+        }
+    };
+    let text = |to: Role, from: Role| {
+        match (to == from, to == leader, left(from)) {
+            (true, ..) => "-",
+            (_, true, Some(left)) if left.rank > 0 => return format!("singly, rank {}", left.rank),
+            (_, true, _) => "singly",
+            (_, false, _) => "in sums",
+        }
+        .to_string()
+    };
+    let to = report.parties.iter();
+    let names = Column::left("", to.clone().map(Role::to_string).collect()).heading("Learnt by");
+    let mut columns = vec![names.parties(to.clone().map(|role| Some(*role)), report.colours())];
+    columns.extend(report.parties.iter().map(|from| {
+        let cells = |of: &dyn Fn(Role, Role) -> String| to.clone().map(|to| of(*to, *from)).collect();
+        Column::left(&format!("from {from}"), cells(&text)).on_page(cells(&page)).class("wrap")
+    }));
+    Some(columns)
 }
 
 /// Whether columns left behind masks only. The mode of the run is part of the value, so that a report that was read back says the same.
@@ -299,8 +345,8 @@ fn disclosure(report: &Report) -> Section {
     let noised = is_noised(report);
     let kinds = |left: &Disclosure| kinds_left(left, noised).unwrap_or_else(|| left.kinds());
     let columns = vec![
-        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role)),
-        Column::left("Seen by", of(&|role, _| peer(role, "the peer"))),
+        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), report.colours()),
+        Column::left("Seen by", of(&|role, _| peer(report, role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| kinds(left))).class("wrap"),
         Column::right("Vectors", of(&|_, left| thousands(left.vectors))),
         Column::right("Bytes", of(&|role, _| sent(role))),
@@ -308,12 +354,18 @@ fn disclosure(report: &Report) -> Section {
     ];
     let section = Section::new("Who saw what")
         .page(html! { @for sentence in reconstructible(report) { p { strong { "No privacy: " } (sentence) "." } } })
-        .table(columns.into_iter().map(Column::page_only).collect())
-        .remark(html! {
+        .table(columns.into_iter().map(Column::page_only).collect());
+    let section = match learnt(report) {
+        None => section,
+        Some(table) => section.line("\nWho learnt what from whom:").table(table).remark(html! {
+            "The leader sees what each of the others sends singly; another party sees sums of all blocks but its own."
+        }),
+    };
+    let section = section.remark(html! {
             "A vector has one value a row (" (thousands(report.statistics.nobs)) "). The coordinator sees who is ready, rounds and byte counts, and no data."
         });
     all.iter().fold(section, |section, (role, left)| {
-        let Some(picture) = plot::disclosure(role.unwrap_or(Role::Alice), &left.columns) else { return section };
+        let Some(picture) = plot::disclosure(role.unwrap_or(Role::Alice), &left.columns, report.colours()) else { return section };
         let caption = html! {
             "R squared of the centred column on everything that was sent: 100 % means that the peer could reconstruct it. "
             @if left.columns.len() > plot::MOST_ROWS { "The " (plot::MOST_ROWS) " largest of " (left.columns.len()) " are drawn." }
@@ -491,7 +543,7 @@ pub fn reconstructible(report: &Report) -> Vec<String> {
                 format!("{} ({})", names.join(", "), percent(group[0].share))
             })
             .collect();
-        let peer = peer(role, "the other party");
+        let peer = peer(report, role, "the other party");
         let more = match more {
             0 => String::new(),
             1 => " and 1 more column".to_string(),

@@ -168,7 +168,7 @@ fn what_several_parties_cannot_do_is_refused_by_key() {
             "`prediction.result_to` names bob, and among several parties only the leader, alice",
         ),
         (
-            "[match]\nmax_rows = { alice = 10, bob = 10 }\n[match.keys.name]\nkind = \"name\"\n[[match.pass]]\nname = \"n\"\nkeys = [\"name\"]",
+            "[match]\nmembership = \"disclosed\"\nmin_matched = 2\nmax_rows = { alice = 10, bob = 10 }\n[match.keys.name]\nkind = \"name\"\n[[match.pass]]\nname = \"n\"\nkeys = [\"name\"]",
             "`match`",
         ),
         ("[sealed]", "`sealed`"),

@@ -2,10 +2,11 @@
 
 use maud::html;
 
-use super::{SMALLEST_SHARE, party, peer};
+use super::{SMALLEST_SHARE, party};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
+use crate::report::plot::Colours;
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
 use crate::report::{Disclosure, Opened, Report, plot};
@@ -68,7 +69,7 @@ pub fn predictable(role: Option<Role>, disclosure: &Disclosure) -> Option<String
     columns.truncate(NAMED_COLUMNS);
     let named: Vec<String> =
         columns.iter().map(|column| format!("{} ({})", visible(&column.term), r_squared(column.share))).collect();
-    let peer = peer(role, "the other party");
+    let peer = partner(role, "the other party");
     let from = format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ");
     (!named.is_empty()).then(|| format!("{from}{}{more}", named.join(", ")))
 }
@@ -161,13 +162,18 @@ pub(super) fn disclosure(report: &Report) -> Section {
     })
 }
 
+/// Who saw what left one of two parties.
+fn partner(role: Option<Role>, unknown: &str) -> String {
+    role.map_or_else(|| unknown.to_string(), |role| role.partner().to_string())
+}
+
 fn opened(all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     let rows: Vec<(Option<Role>, &Opened)> =
         all.iter().flat_map(|(role, left)| left.opened.iter().map(|opened| (*role, opened))).collect();
     let of = |value: &dyn Fn(&Opened) -> String| rows.iter().map(|(_, opened)| value(opened)).collect();
     vec![
         Column::left("From", rows.iter().map(|(role, _)| party(*role).to_string()).collect())
-            .parties(rows.iter().map(|(role, _)| *role)),
+            .parties(rows.iter().map(|(role, _)| *role), Colours::default()),
         Column::left("To", of(&|opened| opened.to.name().to_string())),
         Column::left("What", of(&|opened| visible(&opened.what))).class("wrap"),
         Column::right("Size", of(&|opened| format!("{} x {}", thousands(opened.rows), thousands(opened.columns)))),
@@ -182,8 +188,8 @@ fn left(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     };
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
     vec![
-        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role)),
-        Column::left("Seen by", of(&|role, _| peer(role, "the peer"))),
+        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), Colours::default()),
+        Column::left("Seen by", of(&|role, _| partner(role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| left.kinds())).class("wrap"),
         Column::right("Bytes", of(&|role, _| sent(role))),
     ]

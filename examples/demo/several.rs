@@ -1,0 +1,184 @@
+//! Several parties and a coordinator on one machine: the leader listens, and all others dial it.
+
+use std::fs;
+use std::path::Path;
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::report::reconstructible;
+use fedreg_common::report::Report;
+use fedreg_common::report::merge::merge_all;
+use fedreg_common::study::{Mode, Study, StudyFile};
+use fedreg_party::check::size;
+use fedreg_party::config::{Config, LedgerTerms, MatchConfig, PolicyTerms};
+use fedreg_party::output::{self, Folder, Format};
+
+use crate::Failure;
+use crate::arguments::{ModeName, Vertical};
+use crate::columns::Own;
+use crate::processes::{self, Process};
+use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
+use crate::vertical::{Source, instead, look, study};
+
+/// Runs a study of the parties that `--parties` names.
+pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
+    let out = absolute(&arguments.out)?;
+    let folder = folder(&out)?;
+    let play = Play::set(arguments, parties, &folder)?;
+    processes::watch_for_interrupts()?;
+    let reports = play.run()?;
+    let all: Vec<&Report> = reports.iter().collect();
+    let mut merged = merge_all(&all).map_err(|error| Failure::new(Exit::Internal, error))?;
+    merged.call = call;
+    folder.report(&merged).map_err(cannot_write)?;
+    let text = match arguments.format {
+        Format::Text => programme(&merged, &reports, &out) + &instead(&play.file, &merged),
+        format => format.render(&merged),
+    };
+    output::print(&text).map_err(cannot_write)?;
+    Ok(merged.termination.exit())
+}
+
+/// The play of several parties on a stage.
+struct Play<'a> {
+    stage: Stage<'a>,
+    /// All read the user's file, each its own columns only: a copy would only cost time and space.
+    source: Source,
+    seed: String,
+    /// The parties, the one that listens first.
+    order: Vec<Role>,
+    /// The study, as it was written.
+    file: StudyFile,
+}
+
+impl<'a> Play<'a> {
+    fn set(arguments: &Vertical, parties: &[(Role, String)], folder: &'a Folder) -> Result<Play<'a>, Failure> {
+        let source = Source::of(arguments, folder)?;
+        source.taken(arguments)?;
+        let own = |(role, text): &(Role, String)| {
+            Own::read(text, &format!("--parties, {role}"), &source.header).map(|own| (*role, own))
+        };
+        let columns = parties.iter().map(own).collect::<Result<Vec<_>, Failure>>()?;
+        let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
+        file.mode = match arguments.mode {
+            ModeName::Plain => Mode::Plain,
+            ModeName::Sealed => Mode::Sealed,
+            ModeName::Private => Mode::Private,
+        };
+        let stage = Stage::new(folder, "demo vertical");
+        // What the study says of its parties comes first, and what it refuses before a look at the data.
+        Stage::accepts(&file)?;
+        look(arguments, &source, &file)?;
+        let study = stage.study(&file)?.vertical();
+        let order = study.as_ref().map(Study::parties_in_order).unwrap_or_default();
+        let names: Vec<&str> = std::iter::once("coordinator").chain(order.iter().map(Role::name)).collect();
+        stage.certificates(&names)?;
+        Ok(Play { stage, source, seed: arguments.seed.to_string(), order, file })
+    }
+
+    /// Runs the processes to their end and reads what the parties report.
+    fn run(&self) -> Result<Vec<Report>, Failure> {
+        let stage = &self.stage;
+        let address = |role: Role| stage.path(&format!("{role}.address"));
+        for role in self.order.iter().copied().chain([Role::Coordinator]) {
+            folder(&stage.path(role.name()))?;
+            // Files of an earlier run would be taken for this one's.
+            let _ = fs::remove_file(stage.path(&format!("{role}/report.json")));
+            let _ = fs::remove_file(address(role));
+        }
+        let (mut coordinator, convened) = stage.coordinator(&[])?;
+        let mut processes = Vec::new();
+        let mut listening = None;
+        for role in self.order.iter().copied() {
+            let mut process = self.party(role, &convened, listening.clone(), &address(role))?;
+            if listening.is_none() {
+                let bound = process.address(&address(role))?;
+                stage.fix_port(&format!("{role}.toml"), &bound)?;
+                listening = Some(bound);
+            }
+            processes.push(process);
+        }
+        let ends = processes::wait(&mut processes.iter_mut().collect::<Vec<_>>())?;
+        processes::wait(&mut [&mut coordinator])?;
+        for role in self.order.iter().copied().chain([Role::Coordinator]) {
+            let _ = fs::remove_file(address(role));
+        }
+        // The side that found the reason says it best; the others only repeat that they were told.
+        let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
+        if let Some(exit) = ends.iter().copied().find(|exit| aborted(exit)) {
+            processes.iter().for_each(|process| eprintln!("{}", process.last_words()));
+            let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
+            return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
+        }
+        self.order.iter().map(|role| stage.report(role.name())).collect()
+    }
+
+    fn party(
+        &self,
+        role: Role,
+        coordinator: &str,
+        connect: Option<String>,
+        announce: &Path,
+    ) -> Result<Process, Failure> {
+        let config = Config {
+            study: "study.toml".into(),
+            coordinator: coordinator.to_string(),
+            dealer: None,
+            listen: connect.is_none().then(|| ANY_PORT.to_string()),
+            connect,
+            state: role.name().into(),
+            wait: 60,
+            data: self.source.table.clone(),
+            tls: Stage::tls(role.name()),
+            policy: PolicyTerms::default(),
+            privacy: LedgerTerms { data_set: Some("rehearsal".to_string()), ..LedgerTerms::default() },
+            matching: MatchConfig::default(),
+        };
+        let (file, stage) = (format!("{role}.toml"), &self.stage);
+        stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
+        let words = ["fit", "--config", &config, "--announce", &announce, "--out", &out, "--seed", &self.seed];
+        Process::start(role, role.name(), &words, &stage.path(&format!("{role}/log.txt")))
+    }
+}
+
+/// All that is shown of a run: the merged summary, each party's own, and what each saw.
+fn programme(merged: &Report, reports: &[Report], out: &Path) -> String {
+    let mut text = Format::Text.render(merged);
+    for (role, report) in merged.parties.iter().zip(reports) {
+        text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
+        text.push_str(&Format::Text.render(report));
+    }
+    text.push_str(&format!("\n{}\n", heading("what each party saw")));
+    let leader = merged.parties.first().map_or("", Role::name);
+    for (role, report) in merged.parties.iter().zip(reports) {
+        let (Some(disclosure), Some(bytes)) = (report.disclosure.of(*role), report.bytes_sent.of(*role)) else {
+            continue;
+        };
+        let (seen_by, what) = match role.name() == leader {
+            true => ("the others", "vectors, each a sum of all blocks but its receiver's"),
+            false => (leader, "vectors with a value a row"),
+        };
+        let most: String = reconstructible(report).into_iter().map(|sentence| format!("; {sentence}")).collect();
+        text.push_str(&format!(
+            "{seen_by} saw from {role}: {} {what}, of rank {}, in {}{most}\n  kinds: {}\n",
+            disclosure.vectors,
+            disclosure.rank,
+            size(*bytes),
+            disclosure.declared.join(", "),
+        ));
+    }
+    text.push_str(
+        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds, gradients and bytes; no data\n",
+    );
+    let out = out.display();
+    text.push_str(&format!(
+        "\nReports and the study's files are in {out}; to run it again by hand, in {} terminals:\n  \
+         coordinator serve --config {out}/coordinator.toml\n",
+        reports.len() + 1
+    ));
+    for role in &merged.parties {
+        text.push_str(&format!("  {} fit --config {out}/{role}.toml\n", role.program()));
+    }
+    text
+}
