@@ -4,8 +4,12 @@ use fedreg_common::fit::Termination;
 use fedreg_common::id::Role;
 use fedreg_common::sim::pair::Faults;
 use fedreg_tests::several::{NAMES, fitted, run, run_with, study, study_of};
-use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised, Unbounded};
-use fedreg_tests::vertical::{frame, statistics_off};
+use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Penalised, Unbounded};
+use fedreg_tests::vertical::{frame, numeric, statistics_off};
+use nalgebra::DMatrix;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
 
 /// How far a fit is off the pooled one, in units of the digits that are promised for two parties.
 fn off(name: &str, fit: &fedreg_common::methods::vertical::outcome::VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
@@ -181,6 +185,71 @@ fn columns_that_depend_on_those_of_earlier_parties_are_set_aside_wherever_they_a
         for fit in fitted(run(&study, &glm.case.file(), Faults::NONE)) {
             assert_small(off(&format!("cut at {cut}"), &fit, &glm));
         }
+    }
+}
+
+/// Ten columns each, correlated like `cov2cor(A A')` for a square Gaussian `A`: nearly singular, with no structure.
+fn correlated(family: &str, parties: usize, seed: u64) -> (Case, Vec<Vec<f64>>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (n, p) = (3000, 10 * parties);
+    let mut normal = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal));
+    let mut root = normal(p, p);
+    root.row_iter_mut().for_each(|mut row| {
+        let length = row.norm();
+        row /= length;
+    });
+    let x = normal(n, p) * root.transpose();
+    let eta = &x * normal(p, 1) / (p as f64).sqrt();
+    let noise = normal(n, 1);
+    let y: Vec<f64> = eta
+        .iter()
+        .zip(noise.iter())
+        .map(|(eta, noise)| match family {
+            "gaussian" => eta + noise,
+            _ => f64::from(u8::from(rng.random::<f64>() < 1.0 / (1.0 + (-eta).exp()))),
+        })
+        .collect();
+    let mut columns: Vec<Vec<f64>> = x.column_iter().map(|column| column.iter().copied().collect()).collect();
+    columns.push(y);
+    let names: Vec<String> = (0..p).map(|j| format!("x{j:02}")).collect();
+    let case = Case {
+        name: format!("correlated {family} {seed}"),
+        tags: vec![],
+        data: "".into(),
+        outcome: "y".to_string(),
+        family: family.to_string(),
+        alice: names,
+        bob: vec![],
+        offset: None,
+        weights: None,
+        intercept: true,
+    };
+    (case, columns)
+}
+
+#[test]
+fn correlated_blocks_take_few_rounds() {
+    for (family, parties, most) in [("gaussian", 3, 45), ("binomial", 3, 55), ("gaussian", 5, 90), ("binomial", 5, 110)]
+    {
+        let rounds = |seed| {
+            let (case, columns) = correlated(family, parties, seed);
+            let study = study(&case, parties, "all", "[inference]\nallowed = false\n");
+            let order = study.parties_in_order();
+            let frame = |role: Role| {
+                let at = order.iter().position(|party| *party == role).unwrap();
+                let kept: Vec<usize> = (10 * at..10 * (at + 1)).chain([columns.len() - 1]).collect();
+                let names: Vec<String> =
+                    kept.iter().map(|j| case.alice.get(*j).cloned().unwrap_or("y".to_string())).collect();
+                numeric(&names, &kept.iter().map(|j| columns[*j].as_slice()).collect::<Vec<_>>())
+            };
+            let fits = fitted(run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap());
+            assert_eq!(fits[0].termination, Termination::Converged, "{} {}", case.name, fits[0].rounds);
+            fits[0].rounds
+        };
+        let mut all: Vec<u32> = (1..=10).map(rounds).collect();
+        all.sort_unstable();
+        println!("{family} {parties} x 10 columns: rounds {all:?}");
+        assert!(all[4].max(all[5]) <= most, "{family} {parties}: {all:?}");
     }
 }
 

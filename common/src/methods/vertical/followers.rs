@@ -81,8 +81,10 @@ impl Followers {
             if let Some(heard) = heard {
                 question.penalty += heard.penalty;
                 question.certificate = question.certificate.max(heard.certificate);
-                // One that found growth without bound says it by a change beyond what a change can be.
-                question.change = question.change.max(heard.change.min(1.0));
+                // Of this round. One that found growth without bound says it by a change beyond what a change can be.
+                if place < at {
+                    question.change = question.change.max(heard.change.min(1.0));
+                }
             }
         }
         question.values = values;
