@@ -327,7 +327,11 @@ pub async fn predict(
     matching::is_due(job.party(), MatchPurpose::Predict)?;
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
-    meet(&Predict { folder, model, scale }, job, stop, &mut stopped).await
+    let predict = Predict { folder, model, scale };
+    match job.study.leader_of_several() == Some(job.role) {
+        true => meet(&LeaderPredict(predict), job, stop, &mut stopped).await,
+        false => meet(&predict, job, stop, &mut stopped).await,
+    }
 }
 
 fn read_model(file: &Path) -> Result<Model, FileError> {
@@ -376,13 +380,20 @@ impl Work for Predict {
     }
 
     fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
-        let Some(scores) = met.driven.output else {
+        self.keep(job, met.driven.output)
+    }
+}
+
+impl Predict {
+    /// Writes the scores, at the party that gets them.
+    fn keep(&self, job: &Job, scores: Option<Scores>) -> Result<(Option<String>, Exit), Failure> {
+        let Some(scores) = scores else {
             tracing::info!("the scores are at {}", job.study.result_to());
             return Ok((None, Exit::Done));
         };
         if scores.without() > 0 {
             tracing::warn!(
-                "{} of {} rows have no score (NA), as a value cannot be used at either party",
+                "{} of {} rows have no score (NA), as a value cannot be used at a party",
                 scores.without(),
                 scores.link.len()
             );
@@ -393,6 +404,50 @@ impl Work for Predict {
             folder.write(SCORES, text.as_bytes())?;
         }
         Ok((Some(text), Exit::Done))
+    }
+}
+
+/// Scores at the leader of several parties.
+#[derive(Clone)]
+struct LeaderPredict(Predict);
+
+impl Work for LeaderPredict {
+    type Table = NewRows;
+    type Session = several::Scoring;
+    type Yield = Option<String>;
+
+    const COMMAND: &'static str = Predict::COMMAND;
+
+    fn read(&self, job: &Job) -> Result<NewRows, Failure> {
+        self.0.read(job)
+    }
+
+    fn rows(table: &NewRows) -> u64 {
+        table.rows()
+    }
+
+    fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<several::Scoring, Failure> {
+        privacy::record_plain(job, opening.run, table.rows(), || table.identifiers())?;
+        let sessions = PredictSession::with_each(table, &opening, &job.study.peers(job.role));
+        Ok(several::Scoring::new(sessions, job.study.method.family)?)
+    }
+
+    async fn drive(
+        session: several::Scoring,
+        (lines, _): (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&several::Scoring, u64),
+    ) -> Result<Driven<several::Scoring>, Abort> {
+        several::score(session, lines, patience, stop, watch).await
+    }
+
+    fn progress(_session: &several::Scoring) -> Option<Progress> {
+        None
+    }
+
+    fn finish(&self, job: &Job, met: Met<several::Scoring>) -> Result<(Option<String>, Exit), Failure> {
+        self.0.keep(job, met.driven.output)
     }
 }
 

@@ -8,9 +8,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::methods::vertical::predict::{PredictSession, Scores};
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::methods::vertical::several::Hub;
 use fedreg_common::privacy::release::Released;
@@ -259,4 +261,89 @@ fn together(a: Driven<LeaderSession>, b: Driven<LeaderSession>) -> Driven<Leader
         ended: a.ended.or(b.ended),
         ..a
     }
+}
+
+/// Scores of new rows at the leader: a conversation with each of the others, one after the other.
+pub(crate) struct Scoring {
+    present: PredictSession,
+    /// Those with the others, which wait.
+    further: Vec<PredictSession>,
+    family: Family,
+}
+
+impl Scoring {
+    pub(crate) fn new(mut sessions: Vec<PredictSession>, family: Family) -> Result<Scoring, Abort> {
+        if sessions.is_empty() {
+            return Err(Abort::Bug("a leader without followers".to_string()));
+        }
+        let further = sessions.split_off(1);
+        let present = sessions.pop().ok_or_else(|| Abort::Bug("a leader without followers".to_string()))?;
+        Ok(Scoring { present, further, family })
+    }
+}
+
+impl Session for Scoring {
+    type Inbound = Message;
+    type Outbound = Released<Message>;
+    type Output = Option<Scores>;
+
+    fn role(&self) -> Role {
+        self.present.role()
+    }
+
+    fn start(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
+        self.present.start()
+    }
+
+    fn receive(&mut self, from: Role, message: Message) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
+        self.present.receive(from, message)
+    }
+
+    fn resend(&self) -> Option<Released<Message>> {
+        self.present.resend()
+    }
+
+    fn awaits(&self) -> Role {
+        self.present.awaits()
+    }
+
+    fn position(&self) -> u64 {
+        self.present.position()
+    }
+}
+
+/// Runs the conversations of a scoring, each over its own line.
+///
+/// # Errors
+/// Why there are no scores.
+pub(crate) async fn score(
+    mut session: Scoring,
+    lines: &mut [Line],
+    patience: &Patience,
+    stop: &mut mpsc::Receiver<Abort>,
+    mut watch: impl FnMut(&Scoring, u64),
+) -> Result<Driven<Scoring>, Abort> {
+    let (further, family) = (std::mem::take(&mut session.further), session.family);
+    let mut sessions = std::iter::once(session).chain(further.into_iter().map(|present| Scoring {
+        present,
+        further: Vec::new(),
+        family,
+    }));
+    let mut all: Option<Driven<Scoring>> = None;
+    for (session, line) in sessions.by_ref().zip(lines) {
+        let driven = drive::drive(session, &mut line.link, &line.ends, patience, stop, &mut watch).await?;
+        all = Some(match all {
+            None => driven,
+            Some(mut before) => {
+                before.output = before.output.zip(driven.output.as_ref()).map(|(all, part)| all.with(part, family));
+                before.solve += driven.solve;
+                before.exchange += driven.exchange;
+                before.reopened += driven.reopened;
+                before.confirmed &= driven.confirmed;
+                before.ended = before.ended.or(driven.ended);
+                before
+            }
+        });
+    }
+    all.ok_or_else(|| Abort::Bug("a leader without followers".to_string()))
 }
