@@ -54,8 +54,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     if arguments.sealed_limits.is_some() && arguments.mode != ModeName::Sealed {
         return Err(Failure::usage("--sealed-limits needs --mode sealed"));
     }
-    let named = arguments.parties.as_deref().map(|text| of_parties(text, "--parties")).transpose()?;
-    if let Some(parties) = named {
+    if let Some(parties) = named(arguments)?.filter(|parties| two(parties).is_none()) {
         return several::run(arguments, &parties, call);
     }
     let out = absolute(&arguments.out)?;
@@ -75,6 +74,17 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     };
     output::print(&text).map_err(cannot_write)?;
     Ok(merged.termination.exit())
+}
+
+/// What `--parties` names.
+fn named(arguments: &Vertical) -> Result<Option<Vec<(Role, String)>>, Failure> {
+    arguments.parties.as_deref().map(|text| of_parties(text, "--parties")).transpose()
+}
+
+/// What alice and bob have, where nobody else is named.
+fn two(parties: &[(Role, String)]) -> Option<[String; 2]> {
+    let of = |role: Role| parties.iter().find(|(party, _)| *party == role).map(|(_, own)| own.clone());
+    (parties.len() == 2).then(|| Some([of(Role::Alice)?, of(Role::Bob)?])).flatten()
 }
 
 /// The one table of a rehearsal, and what of it is no term.
@@ -141,7 +151,11 @@ impl<'a> Play<'a> {
         let source = Source::of(arguments, folder)?;
         let taken = source.taken(arguments)?;
         let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
-        let columns = split(&source.header, &taken, arguments.alice.as_deref(), arguments.bob.as_deref())?;
+        let [alice, bob] = match named(arguments)?.as_deref().and_then(two) {
+            Some([alice, bob]) => [Some(alice), Some(bob)],
+            None => [arguments.alice.clone(), arguments.bob.clone()],
+        };
+        let columns = split(&source.header, &taken, alice.as_deref(), bob.as_deref())?;
         let columns = [(Role::Alice, columns.alice), (Role::Bob, columns.bob)];
         let mut study = study(arguments, source.outcome.clone(), source.id.clone(), columns);
         guarantee(arguments, &mut study)?;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The whole walkthrough on one machine: certificates, checks, and a fit of three parties.
+# The whole walkthrough on one machine: certificates, checks, a fit of three parties, and scores of new patients.
 # Usage: ./run.sh [FOLDER]   works in a copy at FOLDER (a temporary folder by default); any free ports.
 # The programs are looked for in BIN, in ../../target/release, and on the PATH.
 set -eu
@@ -32,16 +32,30 @@ address() {
     cat "$1"
 }
 
+# Runs all three with the same command; $1 is the command, what follows is for all, each with {} for the name.
+all() {
+    command=$1
+    shift
+    rm -f coordinator.address hospital.address
+    coordinator serve --listen 127.0.0.1:0 --announce coordinator.address & serving=$!
+    meet=$(address coordinator.address $serving)
+    # shellcheck disable=SC2046
+    party --name hospital "$command" --coordinator "$meet" --listen 127.0.0.1:0 --announce hospital.address \
+        $(printf '%s ' "$@" | sed 's/{}/hospital/g') & leading=$!
+    leader=$(address hospital.address $leading)
+    party --name laboratory "$command" --coordinator "$meet" --connect "$leader" \
+        $(printf '%s ' "$@" | sed 's/{}/laboratory/g') > "laboratory-$command.txt" & second=$!
+    party --name office "$command" --coordinator "$meet" --connect "$leader" \
+        $(printf '%s ' "$@" | sed 's/{}/office/g') > "office-$command.txt"
+    wait $second
+    wait $leading
+    wait $serving
+}
+
 say "the fit"
-rm -f coordinator.address hospital.address
-coordinator serve --listen 127.0.0.1:0 --announce coordinator.address & serving=$!
-meet=$(address coordinator.address $serving)
-party --name hospital fit --coordinator "$meet" --listen 127.0.0.1:0 --announce hospital.address --out results/hospital & leading=$!
-leader=$(address hospital.address $leading)
-party --name laboratory fit --coordinator "$meet" --connect "$leader" --out results/laboratory > laboratory.txt & second=$!
-party --name office fit --coordinator "$meet" --connect "$leader" --out results/office > office.txt
-wait $second
-wait $leading
-wait $serving
+all fit --out results/{}
+
+say "scores of new patients, at the hospital"
+all predict --model results/{}/model.json --data {}_new.csv --out results/{}
 
 say "results are in $work/results"

@@ -391,7 +391,7 @@ impl Predict {
         };
         if scores.without() > 0 {
             tracing::warn!(
-                "{} of {} rows have no score (NA), as a value cannot be used at one of the parties",
+                "{} of {} rows have no score (NA), as a value cannot be used at a party",
                 scores.without(),
                 scores.link.len()
             );

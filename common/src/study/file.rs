@@ -143,7 +143,8 @@ impl StudyFile {
         for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::Both) {
             column.held_by = HeldBy::All;
         }
-        self.leader = self.leader.or(self.outcome.held_by.holder()).or(self.parties.keys().next().copied());
+        let holder = self.outcome.held_by.holder().filter(|holder| self.parties.contains_key(holder));
+        self.leader = self.leader.or(holder).or(self.parties.keys().next().copied());
         self.prediction.result_to = self.prediction.result_to.or(self.leader);
     }
 

@@ -479,7 +479,8 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
     if let Some(complete) = &encoded.complete {
         let (own, peer, all) = (complete.own, complete.peer, complete.dropped.count());
         let where_missing = match study.is_of_several() {
-            true => format!("{own} at {role}, {peer} at others, {} at {role} and others", complete.both),
+            // What the others lack is known together only.
+            true => format!("{own} at {role}"),
             false => {
                 let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
                 format!("{alice} at alice, {bob} at bob, {} at both", complete.both)

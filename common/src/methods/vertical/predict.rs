@@ -1,5 +1,5 @@
-//! Scores of new rows by both parties' models: the same proof of rows, then one vector, to the party that the study
-//! names and to no other.
+//! Scores of new rows by all parties' models: the same proof of rows, then one vector, to the party that the study
+//! names and to no other. Of several parties that is the leader, to which each of the others sends its own.
 //!
 //! A row in which a value is missing, or a level stands that the fit did not have, has no score. The vector says so by
 //! not-a-number in its place, so that the party that gets the scores learns which rows that concerns; the other learns
@@ -200,7 +200,7 @@ impl std::fmt::Debug for Scores {
     }
 }
 
-/// Both parties' parts must come from the same fit: the run is compared under the key, like the ids.
+/// All parties' parts must come from the same fit: the run is compared under the key, like the ids.
 impl Compared for NewRows {
     fn rows(&self) -> u64 {
         NewRows::rows(self)

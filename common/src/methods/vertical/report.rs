@@ -357,7 +357,7 @@ fn disclosure(report: &Report) -> Section {
         .table(columns.into_iter().map(Column::page_only).collect());
     let section = match learnt(report) {
         None => section,
-        Some(table) => section.line("\nWho learnt what from whom:").table(table).remark(html! {
+        Some(table) => section.line("Who learnt what from whom:").table(table).remark(html! {
             "The leader sees what each of the others sends singly; another party sees sums of all blocks but its own."
         }),
     };
@@ -407,7 +407,7 @@ fn closing(report: &Report) -> Vec<Entry> {
             role,
             match is_sealed(report) {
                 true => sealed::left_here(disclosure, sent),
-                false => left_here(disclosure, sent, report),
+                false => left_here(role, disclosure, sent, report),
             },
         )
     });
@@ -494,7 +494,7 @@ fn kinds_left(disclosure: &Disclosure, noised: bool) -> Option<String> {
     }
 }
 
-fn left_here(disclosure: &Disclosure, sent: Option<u64>, report: &Report) -> String {
+fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, report: &Report) -> String {
     let unread = kinds_left(disclosure, is_noised(report)).filter(|_| disclosure.vectors == 0);
     let declared = unread.is_none() && !disclosure.declared.is_empty();
     let mut parts = Vec::new();
@@ -503,7 +503,10 @@ fn left_here(disclosure: &Disclosure, sent: Option<u64>, report: &Report) -> Str
     } else {
         let plural = if disclosure.vectors == 1 { "" } else { "s" };
         let (vectors, nobs) = (thousands(disclosure.vectors), thousands(report.statistics.nobs));
-        parts.push(format!("{vectors} vector{plural} of {nobs} values"));
+        // Of several parties the leader tells each of the others another sum in a round, and the meter counts a round once.
+        let leads = role.is_some() && report.parties.first() == role.as_ref();
+        let to = if leads { format!(" to each of the {} others", report.parties.len() - 1) } else { String::new() };
+        parts.push(format!("{vectors} vector{plural} of {nobs} values{to}"));
     }
     match sent {
         Some(sent) if sent >= 1_000_000 => parts.push(format!("{} bytes ({}) in all", thousands(sent), bytes(sent))),

@@ -149,6 +149,10 @@ fn a_column_that_one_party_holds_alone_is_the_leaders() {
         complaint(&format!("leader = \"carol\"\n{outcome}"))
             .contains("`outcome.held_by` names bob, and the leader is carol")
     );
+    let nobody = outcome.replace("\"bob\"", "\"dave\"");
+    let nobody =
+        nobody.replace("[parties.bob]\n    certificate = \"dave\"", "[parties.bob]\n    certificate = \"bob\"");
+    assert_eq!(complaint(&nobody), "`outcome.held_by` names dave, which is no party of the study");
     let two = named(&["alice", "bob"]).replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
     assert_eq!(complaint(&two), "`outcome.held_by` names bob: it is \"both\" or \"alice\"");
     assert!(complaint(&outcome.replace("\"bob\"", "\"Bob\"")).contains("`held_by`: `Bob` is not the name of a party"));

@@ -1,0 +1,324 @@
+//! Three parties and more as real processes: the fit, who sees what, what is refused, and what the others see when one leaves.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod world;
+
+use std::fs;
+
+use serde_json::Value;
+use world::{Ended, Running, World, demo, eventually};
+
+const THREE: &str = r#"
+    id = "three"
+    leader = "carol"
+    [outcome]
+    column = "y"
+    held_by = "carol"
+    [rows]
+    id = "id"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["a"]
+    [parties.bob]
+    certificate = "bob"
+    columns = ["b"]
+    [parties.carol]
+    certificate = "carol"
+    columns = ["c"]
+"#;
+
+const PARTIES: &str = "lab=s1,s2,s3,s4,s5,s6;clinic=bmi,bp;office=age,sex";
+
+/// `summary(lm(progression ~ ., diabetes))` in R 4.5.1, in the parties' order.
+const DIABETES: [(&str, &str, f64, f64); 11] = [
+    ("clinic", "(Intercept)", -334.567_138_518_79, 67.454_621_104_3),
+    ("clinic", "bmi", 5.602_962_091_92, 0.717_105_500_6),
+    ("clinic", "bp", 1.116_807_993_32, 0.225_238_169_2),
+    ("lab", "s1", -1.089_996_334_06, 0.573_331_858_6),
+    ("lab", "s2", 0.746_450_455_51, 0.530_834_389_8),
+    ("lab", "s3", 0.372_004_715_09, 0.782_463_845_6),
+    ("lab", "s4", 6.533_831_935_99, 5.958_637_837_2),
+    ("lab", "s5", 68.483_124_964_79, 15.669_719_238_7),
+    ("lab", "s6", 0.280_116_989_32, 0.273_313_950_4),
+    ("office", "age", -0.036_361_224_22, 0.217_041_435_4),
+    ("office", "sex", -22.859_648_090_50, 5.835_821_285_0),
+];
+
+fn three() -> World {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "carol", "coordinator"]);
+    world.write("study.toml", THREE);
+    let table = |name: &str, value: fn(f64) -> f64, outcome: bool| {
+        let mut text = format!("id,{name}{}\n", if outcome { ",y" } else { "" });
+        for row in 0..40 {
+            let t = f64::from(row);
+            let y = (0.3 * t).sin() + 0.1 * t;
+            text.push_str(&format!(
+                "r{row:02},{}{}\n",
+                value(t),
+                if outcome { format!(",{y}") } else { String::new() }
+            ));
+        }
+        text
+    };
+    world.write("alice.csv", &table("a", |t| (0.7 * t).cos(), false));
+    world.write("bob.csv", &table("b", |t| 0.05 * t + (0.7 * t).cos(), false));
+    world.write("carol.csv", &table("c", |t| (0.11 * t * t).sin(), true));
+    world
+}
+
+/// A run of three: the coordinator, the leader, and the two others.
+fn start(world: &World, bob: &[&str]) -> [Running; 4] {
+    let (coordinator, address) = world.coordinator();
+    let party = |name: &str, more: &[&str]| {
+        let data = format!("{name}.csv");
+        let fixed = ["fit", "--coordinator", &address, "--wait", "2", "--data", &data, "--out", name];
+        world.start(name, &[&fixed, more].concat())
+    };
+    let carol = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
+    let leader = world.address("carol.address");
+    let dials = ["--connect", &leader];
+    let alice = party("alice", &dials);
+    let bob = party("bob", &[&dials, bob].concat());
+    [coordinator, carol, alice, bob]
+}
+
+fn end(running: [Running; 4]) -> [Ended; 4] {
+    running.map(Running::end)
+}
+
+fn codes(ended: &[Ended; 4], expected: i32) {
+    let logs: Vec<&str> = ended.iter().map(|ended| &ended.log[..]).collect();
+    assert_eq!(ended.each_ref().map(|ended| ended.code), [expected; 4], "{}", logs.join("\n---\n"));
+}
+
+/// A fit that goes on for long: the plain method on columns that all but depend on each other.
+fn make_long(world: &World) {
+    let slow = "[fit]\nacceleration = \"none\"\ntol = 1e-15\nmax_rounds = 4000000\n";
+    world.write("study.toml", &format!("{THREE}\n{slow}"));
+    let alice = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let mut text = String::from("id,b\n");
+    for (row, line) in alice.lines().skip(1).enumerate() {
+        let (id, a) = line.split_once(',').unwrap();
+        text.push_str(&format!("{id},{}\n", a.parse::<f64>().unwrap() + 1e-4 * ((row % 7) as f64)));
+    }
+    world.write("bob.csv", &text);
+}
+
+fn under_way(world: &World) {
+    eventually(|| {
+        let events = fs::read_to_string(world.path("coordinator-state/events.jsonl")).unwrap_or_default();
+        events.contains("\"phase\":\"fitting\"").then_some(())
+    });
+}
+
+fn read(world: &World, file: &str) -> Value {
+    serde_json::from_slice(&fs::read(world.path(file)).unwrap()).unwrap()
+}
+
+#[test]
+fn three_parties_fit_the_shipped_data_as_r_does_and_every_report_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags = ["--leader", "clinic", "--outcome-at", "clinic", "--format", "json", "--out", out.to_str().unwrap()];
+    let output = demo(&[&["vertical", "--parties", PARTIES], &flags[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = printed["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), DIABETES.len());
+    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
+        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
+        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-9;
+        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
+    }
+    assert_eq!(printed["parties"], serde_json::json!(["clinic", "lab", "office"]));
+    for role in ["clinic", "lab", "office"] {
+        let own: Value = serde_json::from_slice(&fs::read(out.join(role).join("report.json")).unwrap()).unwrap();
+        assert_eq!(own["coefficients"], printed["coefficients"], "{role}");
+        for key in ["certificate", "bytes_sent", "seconds", "disclosure"] {
+            assert_eq!(own[key], printed[key][role], "{key} of {role}");
+        }
+    }
+    for role in [".", "clinic", "lab", "office"] {
+        for name in ["report.txt", "report.html", "report.csv"] {
+            assert!(out.join(role).join(name).metadata().unwrap().len() > 100, "{role}/{name}");
+        }
+    }
+    // The leader sees the others singly, they see sums.
+    let text = fs::read_to_string(out.join("report.txt")).unwrap();
+    for line in ["clinic -           singly, rank 6 singly, rank 2", "lab    in sums     -              in sums"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    for class in ["p0", "p1", "p2"] {
+        assert!(page.contains(&format!("<span class=\"{class}\">")), "{class}");
+    }
+    assert!(
+        page.contains("each singly, of rank 6, and its column space") && page.contains("what is in the sums of clinic")
+    );
+}
+
+#[test]
+fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let seventeen: String = (0..17).map(|at| format!("p{at:02}=s1;")).collect();
+    let two = "alice=age;carol=bmi";
+    for (flags, code, says) in [
+        (&["--parties", two, "--mode", "sealed"][..], 2, "`mode` is \"sealed\", which is for two parties"),
+        (
+            &["--parties", two, "--mode", "private", "--epsilon", "1"],
+            2,
+            "`mode` is \"private\", which is for two parties",
+        ),
+        (&["--parties", "carol=bmi"], 2, "`parties` names one party"),
+        (&["--parties", &seventeen], 2, "`parties` names 17 parties"),
+        (&["--parties", two, "--leader", "dave"], 2, "`leader` names dave"),
+        (&["--parties", two, "--outcome-at", "dave"], 2, "`outcome.held_by` names dave"),
+        (&["--parties", two, "--leader", "carol", "--outcome-at", "alice"], 2, "set leader = \"alice\""),
+        (&["--parties", "alice=age;carol=age"], 2, "`parties.carol.columns` names `age`, which alice has already"),
+        (&["--parties", "alice=age;alice=bmi"], 2, "--parties names alice twice"),
+        (&["--parties", "alice=age;Carol=bmi"], 2, "--parties: `Carol` is not the name of a party"),
+        (&["--parties", "alice=age;carol=id"], 65, "leave it out of --parties"),
+        (&["--parties", two, "--alice", "s1"], 2, "cannot be used with"),
+    ] {
+        let output = demo(&[&["vertical", "--out", out.to_str().unwrap()], flags].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
+        assert!(said.contains(says), "{flags:?}: {said}");
+        assert!(!out.join("coordinator").exists(), "{flags:?}");
+    }
+}
+
+#[test]
+fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
+    let world = three();
+    codes(&end(start(&world, &[])), 0);
+    let (carol, alice) = (read(&world, "carol/report.json"), read(&world, "alice/report.json"));
+    assert_eq!(carol["coefficients"], alice["coefficients"]);
+    assert_eq!(carol["call"].as_str().unwrap().split(" fit").next(), Some("party --name carol"));
+    let model = |name: &str| read(&world, &format!("{name}/model.json"));
+    assert_eq!((model("carol")["terms"][0][0].as_str(), model("bob")["terms"][0][0].as_str()), (Some("c"), Some("b")));
+    assert_eq!(model("bob")["intercept"], 0.0);
+    assert_eq!(model("carol")["run"], model("alice")["run"]);
+
+    // The rows of the fit, scored again: at the leader alone, and as its table of coefficients says.
+    let (coordinator, address) = world.coordinator();
+    let party = |name: &str, more: &[&str]| {
+        let (data, model, out) = (format!("{name}.csv"), format!("{name}/model.json"), format!("{name}-scores"));
+        let fixed =
+            ["predict", "--coordinator", &address, "--wait", "5", "--data", &data, "--model", &model, "--out", &out];
+        world.start(name, &[&fixed, more].concat())
+    };
+    fs::remove_file(world.path("carol.address")).unwrap();
+    let leading = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
+    let leader = world.address("carol.address");
+    let others = ["alice", "bob"].map(|name| party(name, &["--connect", &leader]));
+    let [alice, bob] = others.map(Running::end);
+    codes(&[coordinator.end(), leading.end(), alice, bob], 0);
+    assert!(!world.path("alice-scores/scores.csv").exists() && !world.path("bob-scores/scores.csv").exists());
+    let estimate = |term: &str| {
+        let rows = carol["coefficients"].as_array().unwrap();
+        rows.iter().find(|row| row["term"] == term).unwrap()["estimate"].as_f64().unwrap()
+    };
+    let column = |file: &str| -> Vec<f64> {
+        let text = fs::read_to_string(world.path(file)).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect()
+    };
+    let [a, b, c, scores] = ["alice.csv", "bob.csv", "carol.csv", "carol-scores/scores.csv"].map(column);
+    assert_eq!(scores.len(), 40);
+    for row in 0..40 {
+        let terms = [(a[row], "a"), (b[row], "b"), (c[row], "c"), (1.0, "(Intercept)")];
+        let expected: f64 = terms.iter().map(|(x, term)| x * estimate(term)).sum();
+        assert!((scores[row] - expected).abs() < 1e-9, "{row}: {} {expected}", scores[row]);
+    }
+}
+
+#[test]
+fn rows_that_differ_at_one_party_end_the_run_for_all_and_name_it() {
+    let world = three();
+    let bob = fs::read_to_string(world.path("bob.csv")).unwrap();
+    world.write("bob.csv", &bob.replace("r07,", "r99,"));
+    let ended = end(start(&world, &[]));
+    codes(&ended, 65);
+    assert!(ended[2].log.contains("bob"), "{}", ended[2].log);
+    world.write("bob.csv", &bob.lines().take(39).map(|line| format!("{line}\n")).collect::<String>());
+    let ended = end(start(&world, &[]));
+    codes(&ended, 65);
+    assert!(ended[1].log.contains("carol has 40, bob has 38"), "{}", ended[1].log);
+}
+
+#[test]
+fn a_party_that_follows_another_study_ends_the_run_for_all() {
+    let world = three();
+    world.write("other.toml", &format!("{THREE}\n[fit]\ntol = 1e-6\n"));
+    let ended = end(start(&world, &["--study", "other.toml"]));
+    codes(&ended, 77);
+    assert!(ended[2].log.contains("bob differs from the coordinator's in: fit.tol"), "{}", ended[2].log);
+}
+
+#[test]
+fn a_party_that_is_killed_is_named_by_all_others() {
+    for (killed, name) in [(1, "carol"), (2, "alice"), (3, "bob")] {
+        let world = three();
+        make_long(&world);
+        let mut running = start(&world, &[]);
+        under_way(&world);
+        running[killed].child.kill().unwrap();
+        let ended = end(running);
+        for (at, ended) in ended.iter().enumerate().filter(|(at, _)| *at != killed) {
+            assert_eq!(ended.code, 69, "{at} without {name}: {}", ended.log);
+            assert!(ended.log.contains(&format!("for {name}")), "{at} without {name}: {}", ended.log);
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_at_one_party_ends_all() {
+    let world = three();
+    make_long(&world);
+    let mut running = start(&world, &[]);
+    under_way(&world);
+    running[3].leash = None;
+    let ended = end(running);
+    codes(&ended, 130);
+    assert!(ended[2].log.contains("interrupted by the user of bob"), "{}", ended[2].log);
+}
+
+#[test]
+fn the_leader_listens_and_the_others_connect() {
+    let world = three();
+    let check = |name: &str, more: &[&str]| {
+        let data = format!("{name}.csv");
+        let fixed = ["check", "--coordinator", "127.0.0.1:1", "--data", &data];
+        world.start(name, &[&fixed, more].concat()).end()
+    };
+    for (name, more, code, says) in [
+        ("carol", &["--listen", "127.0.0.1:0"][..], 0, "listens at 127.0.0.1:0 for alice and bob"),
+        ("bob", &["--connect", "127.0.0.1:9"], 0, "connects to carol at 127.0.0.1:9"),
+        (
+            "carol",
+            &["--connect", "127.0.0.1:9"],
+            2,
+            "`connect` is set, but carol is the leader of the study: it listens",
+        ),
+        (
+            "bob",
+            &["--listen", "127.0.0.1:0"],
+            2,
+            "`listen` is set, but carol is the leader of the study: bob connects to it",
+        ),
+    ] {
+        let ended = check(name, more);
+        assert_eq!(ended.code, code, "{}", ended.log);
+        assert!(format!("{}{}", ended.out, ended.log).contains(says), "{}{}", ended.out, ended.log);
+    }
+    world.certificates("authority", &["dave", "coordinator"]);
+    let dave = world
+        .start("dave", &["check", "--coordinator", "127.0.0.1:1", "--data", "bob.csv", "--connect", "127.0.0.1:9"]);
+    let dave = dave.end();
+    assert_eq!(dave.code, 2);
+    assert!(dave.log.contains("the study has no party dave"), "{}", dave.log);
+}
