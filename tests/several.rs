@@ -1,9 +1,15 @@
 //! Fits of several parties against the pooled one, over simulated lines.
 
+use std::sync::Arc;
+
+use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
-use fedreg_common::id::Role;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::several::{NAMES, fitted, run, run_with, study, study_of};
+use fedreg_tests::several::{NAMES, fitted, run, run_with, sessions, study, study_of};
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Penalised, Unbounded};
 use fedreg_tests::vertical::{frame, numeric, statistics_off};
 use nalgebra::DMatrix;
@@ -12,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 /// How far a fit is off the pooled one, in units of the digits that are promised for two parties.
-fn off(name: &str, fit: &fedreg_common::methods::vertical::outcome::VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
+fn off(name: &str, fit: &VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
     assert!(fit.termination.converged(), "{name} {}", fit.termination);
     let terms: Vec<&String> = fit.coefficients.iter().map(|row| &row.term).collect();
     assert_eq!(terms, glm.coefficients.iter().map(|row| &row.term).collect::<Vec<_>>(), "{name}");
@@ -255,12 +261,11 @@ fn correlated_blocks_take_few_rounds() {
 
 #[test]
 fn no_follower_sees_what_another_one_says() {
-    use fedreg_common::methods::vertical::message::Body;
     let glm = glm("gaussian_diabetes");
     let study = study(&glm.case, 3, "all", "");
     let (mut said, mut told) = (Vec::new(), Vec::new());
     let leader = study.parties_in_order()[0];
-    let observe = |to: Role, message: &fedreg_common::methods::vertical::message::Message| {
+    let observe = |to: Role, message: &Message| {
         if let Body::Partial(partial) = &message.body {
             let entry = (message.header.sender, to, partial.values.clone());
             if to == leader { said.push(entry) } else { told.push(entry) }
@@ -272,4 +277,126 @@ fn no_follower_sees_what_another_one_says() {
         assert!(said.iter().all(|(from, _, own)| from == to || own != values), "what another party said reached {to}");
     }
     assert_eq!(NAMES[0], leader.name());
+}
+
+/// Runs a fit of which `spoil` changes what followers say to the leader; how it ends there.
+fn spoiled(mut spoil: impl FnMut(Role, &mut Message)) -> Abort {
+    let glm = glm("binomial_admissions");
+    let study = Arc::new(study(&glm.case, 3, "all", ""));
+    let parties = study.parties_in_order();
+    let (mut hub, mut followers) = sessions(&study, |role| frame(&study, role, &glm.case.file())).unwrap();
+    let mut up: Vec<(Role, Message)> = Vec::new();
+    for follower in &mut followers {
+        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
+        up.push((follower.role(), message.into()));
+    }
+    loop {
+        assert!(!up.is_empty(), "the fit went to its end");
+        let (from, mut message) = up.remove(0);
+        spoil(from, &mut message);
+        let says = match hub.receive(from, message) {
+            Ok(says) => says,
+            Err(abort) => return abort,
+        };
+        for (to, turn) in says {
+            let (Turn::Send(message) | Turn::FinishAndSend { last: message, .. }) = turn else { continue };
+            let follower = followers.iter_mut().find(|follower| follower.role() == to).unwrap();
+            match follower.receive(parties[0], message.into()).unwrap() {
+                Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. } => up.push((to, answer.into())),
+                Turn::Wait | Turn::Finish(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
+    let cleo: Role = "cleo".parse().unwrap();
+    let ben: Role = "ben".parse().unwrap();
+    type Spoil = fn(&mut Message);
+    let cases: [(&str, &str, Spoil); 11] = [
+        ("another's name", "another sender", |message| message.header.sender = "ben".parse().unwrap()),
+        ("a stranger's name", "another sender", |message| message.header.sender = "mallory".parse().unwrap()),
+        ("another run", "another run", |message| message.header.run = RunId([9; 16])),
+        ("a number ahead", "expected", |message| message.header.sequence += 1),
+        ("no key", "without the key", |message| {
+            if let Body::Rows(rows) = &mut message.body {
+                rows.key = None;
+            }
+        }),
+        ("too many columns", "values of columns", |message| {
+            if let Body::Shared(shared) = &mut message.body {
+                shared.columns = u32::MAX;
+            }
+        }),
+        ("too few predictions", "values of partial predictions", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.values.pop();
+            }
+        }),
+        ("a prediction that is no number", "finite", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.values[3] = f64::NAN;
+            }
+        }),
+        ("another round", "round", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.round += 1;
+            }
+        }),
+        ("more rows of a basis than there are", "rows of a basis", |message| {
+            if let Body::Basis(basis) = &mut message.body {
+                basis.rows = u32::MAX;
+            }
+        }),
+        ("more columns to drop than there are", "columns to drop", |message| {
+            if let Body::Redo(columns) = &mut message.body {
+                *columns = u32::MAX;
+            }
+        }),
+    ];
+    for (what, says, spoil) in cases {
+        let abort = spoiled(|from, message| {
+            if from == cleo {
+                spoil(message)
+            }
+        });
+        let Abort::Peer { peer, .. } = &abort else { panic!("{what}: {abort}") };
+        assert_eq!(*peer, cleo, "{what}: {abort}");
+        assert!(abort.to_string().contains(says), "{what}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{what}");
+    }
+    for kind in ["term", "party"] {
+        let abort = spoiled(|from, message| {
+            if let Body::Results(results) = &mut message.body
+                && from == cleo
+            {
+                let row = &mut results.coefficients.as_mut().unwrap()[0];
+                if kind == "term" { row.term = "age".to_string() } else { row.party = ben }
+            }
+        });
+        assert!(abort.to_string().starts_with("cleo broke the protocol"), "{kind}: {abort}");
+    }
+}
+
+#[test]
+fn the_same_answer_again_gets_the_same_question_and_another_one_ends_the_run() {
+    let cleo: Role = "cleo".parse().unwrap();
+    let mut first = None;
+    let abort = spoiled(|from, message| {
+        let Body::Partial(partial) = &mut message.body else { return };
+        if from != cleo {
+            return;
+        }
+        match &first {
+            None => first = Some(message.clone()),
+            Some(said) => {
+                let mut said: Message = said.clone();
+                let Body::Partial(before) = &mut said.body else { return };
+                before.penalty = partial.penalty + 1.0;
+                *message = said;
+            }
+        }
+    });
+    assert!(abort.to_string().contains("cleo broke the protocol: repeated message"), "{abort}");
 }
