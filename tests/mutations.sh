@@ -628,6 +628,25 @@ mutate "few rows in a fold" common/src/methods/vertical/sealed/limits.rs \
 mutate "folds of an earlier run not compared" common/src/privacy/ledger/openings.rs \
     's/few = few\.into_iter\(\)\.chain\(piece\)\.min\(\);/let _ = piece;/' openings::tests::folds_of
 
+where=(-p fedreg-tests --test all)
+several=common/src/methods/vertical/several
+mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
+    's/filter\(\|\(place, _\)\| \*place != at\)/filter(|(place, _)| *place != at \&\& *place != 1)/' several::several_parties
+mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \
+    's/\|\(partner, vector\)\| self\.take\(block, partner, vector\)/|(_, vector)| self.take(block, 0, vector)/' several::correlated several::several_parties
+mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \
+    's/followers\.go_on_from\(minimum\.later\)/followers.go_on_from_answers()/' several::correlated
+mutate "answers of later parties not awaited by those before" common/src/methods/vertical/fits.rs \
+    's/\.max\(answer\.certificate\)\.max\(self\.unsettled\(block\)\)/.max(answer.certificate)/' several::
+mutate "another block left in an error" $several/fit.rs \
+    's/for \(line, \(factor, score\)\) in (.*?)\.zip\(gathered\.all\)/for (line, (factor, (_, score))) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
+mutate "rounding of a dependent column projected out" common/src/methods/vertical/std_err.rs \
+    's/beside = joined\.select_columns\(&kept\);/let _ = kept;\n            beside = joined;/' several::columns_that_depend several::several_parties
+mutate "rows of a basis taken twice" $several/fit.rs \
+    's/        self\.used \+= rows;/        self.used += rows.min(1);/' several::
+mutate "a round told to the wrong party" $several/fit.rs \
+    's/question\(at, &own\)/question(0, \&own)/' several::no_follower several::several_parties
+
 where=(-p fedreg-examples --test coordinated)
 mutate "a match through the coordinator that the private file does not allow" party/src/matching/mod.rs \
     's/ && !party\.config\.policy\.allow_coordinator_match/ \&\& party.config.policy.max_rounds == Some(0)/' it_is_refused

@@ -1,14 +1,24 @@
 //! Fits of several parties against the pooled one, over simulated lines.
 
+use std::sync::Arc;
+
+use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
-use fedreg_common::id::Role;
+use fedreg_common::id::{Role, RunId};
+use fedreg_common::methods::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::several::{NAMES, fitted, run, run_with, study, study_of};
-use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised, Unbounded};
-use fedreg_tests::vertical::{frame, statistics_off};
+use fedreg_tests::several::{NAMES, fitted, run, run_with, sessions, study, study_of};
+use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Penalised, Unbounded};
+use fedreg_tests::vertical::{frame, numeric, statistics_off};
+use nalgebra::DMatrix;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
 
 /// How far a fit is off the pooled one, in units of the digits that are promised for two parties.
-fn off(name: &str, fit: &fedreg_common::methods::vertical::outcome::VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
+fn off(name: &str, fit: &VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
     assert!(fit.termination.converged(), "{name} {}", fit.termination);
     let terms: Vec<&String> = fit.coefficients.iter().map(|row| &row.term).collect();
     assert_eq!(terms, glm.coefficients.iter().map(|row| &row.term).collect::<Vec<_>>(), "{name}");
@@ -184,14 +194,78 @@ fn columns_that_depend_on_those_of_earlier_parties_are_set_aside_wherever_they_a
     }
 }
 
+/// Ten columns each, correlated like `cov2cor(A A')` for a square Gaussian `A`: nearly singular, with no structure.
+fn correlated(family: &str, parties: usize, seed: u64) -> (Case, Vec<Vec<f64>>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (n, p) = (3000, 10 * parties);
+    let mut normal = |rows, columns| DMatrix::from_fn(rows, columns, |_, _| rng.sample::<f64, _>(StandardNormal));
+    let mut root = normal(p, p);
+    root.row_iter_mut().for_each(|mut row| {
+        let length = row.norm();
+        row /= length;
+    });
+    let x = normal(n, p) * root.transpose();
+    let eta = &x * normal(p, 1) / (p as f64).sqrt();
+    let noise = normal(n, 1);
+    let y: Vec<f64> = eta
+        .iter()
+        .zip(noise.iter())
+        .map(|(eta, noise)| match family {
+            "gaussian" => eta + noise,
+            _ => f64::from(u8::from(rng.random::<f64>() < 1.0 / (1.0 + (-eta).exp()))),
+        })
+        .collect();
+    let mut columns: Vec<Vec<f64>> = x.column_iter().map(|column| column.iter().copied().collect()).collect();
+    columns.push(y);
+    let names: Vec<String> = (0..p).map(|j| format!("x{j:02}")).collect();
+    let case = Case {
+        name: format!("correlated {family} {seed}"),
+        tags: vec![],
+        data: "".into(),
+        outcome: "y".to_string(),
+        family: family.to_string(),
+        alice: names,
+        bob: vec![],
+        offset: None,
+        weights: None,
+        intercept: true,
+    };
+    (case, columns)
+}
+
+#[test]
+fn correlated_blocks_take_few_rounds() {
+    for (family, parties, most) in [("gaussian", 3, 45), ("binomial", 3, 55), ("gaussian", 5, 90), ("binomial", 5, 110)]
+    {
+        let rounds = |seed| {
+            let (case, columns) = correlated(family, parties, seed);
+            let study = study(&case, parties, "all", "[inference]\nallowed = false\n");
+            let order = study.parties_in_order();
+            let frame = |role: Role| {
+                let at = order.iter().position(|party| *party == role).unwrap();
+                let kept: Vec<usize> = (10 * at..10 * (at + 1)).chain([columns.len() - 1]).collect();
+                let names: Vec<String> =
+                    kept.iter().map(|j| case.alice.get(*j).cloned().unwrap_or("y".to_string())).collect();
+                numeric(&names, &kept.iter().map(|j| columns[*j].as_slice()).collect::<Vec<_>>())
+            };
+            let fits = fitted(run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap());
+            assert_eq!(fits[0].termination, Termination::Converged, "{} {}", case.name, fits[0].rounds);
+            fits[0].rounds
+        };
+        let mut all: Vec<u32> = (1..=10).map(rounds).collect();
+        all.sort_unstable();
+        println!("{family} {parties} x 10 columns: rounds {all:?}");
+        assert!(all[4].max(all[5]) <= most, "{family} {parties}: {all:?}");
+    }
+}
+
 #[test]
 fn no_follower_sees_what_another_one_says() {
-    use fedreg_common::methods::vertical::message::Body;
     let glm = glm("gaussian_diabetes");
     let study = study(&glm.case, 3, "all", "");
     let (mut said, mut told) = (Vec::new(), Vec::new());
     let leader = study.parties_in_order()[0];
-    let observe = |to: Role, message: &fedreg_common::methods::vertical::message::Message| {
+    let observe = |to: Role, message: &Message| {
         if let Body::Partial(partial) = &message.body {
             let entry = (message.header.sender, to, partial.values.clone());
             if to == leader { said.push(entry) } else { told.push(entry) }
@@ -203,4 +277,126 @@ fn no_follower_sees_what_another_one_says() {
         assert!(said.iter().all(|(from, _, own)| from == to || own != values), "what another party said reached {to}");
     }
     assert_eq!(NAMES[0], leader.name());
+}
+
+/// Runs a fit of which `spoil` changes what followers say to the leader; how it ends there.
+fn spoiled(mut spoil: impl FnMut(Role, &mut Message)) -> Abort {
+    let glm = glm("binomial_admissions");
+    let study = Arc::new(study(&glm.case, 3, "all", ""));
+    let parties = study.parties_in_order();
+    let (mut hub, mut followers) = sessions(&study, |role| frame(&study, role, &glm.case.file())).unwrap();
+    let mut up: Vec<(Role, Message)> = Vec::new();
+    for follower in &mut followers {
+        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
+        up.push((follower.role(), message.into()));
+    }
+    loop {
+        assert!(!up.is_empty(), "the fit went to its end");
+        let (from, mut message) = up.remove(0);
+        spoil(from, &mut message);
+        let says = match hub.receive(from, message) {
+            Ok(says) => says,
+            Err(abort) => return abort,
+        };
+        for (to, turn) in says {
+            let (Turn::Send(message) | Turn::FinishAndSend { last: message, .. }) = turn else { continue };
+            let follower = followers.iter_mut().find(|follower| follower.role() == to).unwrap();
+            match follower.receive(parties[0], message.into()).unwrap() {
+                Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. } => up.push((to, answer.into())),
+                Turn::Wait | Turn::Finish(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
+    let cleo: Role = "cleo".parse().unwrap();
+    let ben: Role = "ben".parse().unwrap();
+    type Spoil = fn(&mut Message);
+    let cases: [(&str, &str, Spoil); 11] = [
+        ("another's name", "another sender", |message| message.header.sender = "ben".parse().unwrap()),
+        ("a stranger's name", "another sender", |message| message.header.sender = "mallory".parse().unwrap()),
+        ("another run", "another run", |message| message.header.run = RunId([9; 16])),
+        ("a number ahead", "expected", |message| message.header.sequence += 1),
+        ("no key", "without the key", |message| {
+            if let Body::Rows(rows) = &mut message.body {
+                rows.key = None;
+            }
+        }),
+        ("too many columns", "values of columns", |message| {
+            if let Body::Shared(shared) = &mut message.body {
+                shared.columns = u32::MAX;
+            }
+        }),
+        ("too few predictions", "values of partial predictions", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.values.pop();
+            }
+        }),
+        ("a prediction that is no number", "finite", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.values[3] = f64::NAN;
+            }
+        }),
+        ("another round", "round", |message| {
+            if let Body::Partial(partial) = &mut message.body {
+                partial.round += 1;
+            }
+        }),
+        ("more rows of a basis than there are", "rows of a basis", |message| {
+            if let Body::Basis(basis) = &mut message.body {
+                basis.rows = u32::MAX;
+            }
+        }),
+        ("more columns to drop than there are", "columns to drop", |message| {
+            if let Body::Redo(columns) = &mut message.body {
+                *columns = u32::MAX;
+            }
+        }),
+    ];
+    for (what, says, spoil) in cases {
+        let abort = spoiled(|from, message| {
+            if from == cleo {
+                spoil(message)
+            }
+        });
+        let Abort::Peer { peer, .. } = &abort else { panic!("{what}: {abort}") };
+        assert_eq!(*peer, cleo, "{what}: {abort}");
+        assert!(abort.to_string().contains(says), "{what}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{what}");
+    }
+    for kind in ["term", "party"] {
+        let abort = spoiled(|from, message| {
+            if let Body::Results(results) = &mut message.body
+                && from == cleo
+            {
+                let row = &mut results.coefficients.as_mut().unwrap()[0];
+                if kind == "term" { row.term = "age".to_string() } else { row.party = ben }
+            }
+        });
+        assert!(abort.to_string().starts_with("cleo broke the protocol"), "{kind}: {abort}");
+    }
+}
+
+#[test]
+fn the_same_answer_again_gets_the_same_question_and_another_one_ends_the_run() {
+    let cleo: Role = "cleo".parse().unwrap();
+    let mut first = None;
+    let abort = spoiled(|from, message| {
+        let Body::Partial(partial) = &mut message.body else { return };
+        if from != cleo {
+            return;
+        }
+        match &first {
+            None => first = Some(message.clone()),
+            Some(said) => {
+                let mut said: Message = said.clone();
+                let Body::Partial(before) = &mut said.body else { return };
+                before.penalty = partial.penalty + 1.0;
+                *message = said;
+            }
+        }
+    });
+    assert!(abort.to_string().contains("cleo broke the protocol: repeated message"), "{abort}");
 }

@@ -15,7 +15,7 @@ use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores}
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::{Progress, VerticalSession};
-use fedreg_common::methods::vertical::several::Hub;
+use fedreg_common::methods::vertical::several::{FitCentre, Hub, PredictCentre};
 use fedreg_common::report::{PerParty, Report, csv};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::VerticalGuarantee;
@@ -65,7 +65,7 @@ pub async fn fit(
     }
     match job.study.guarantee {
         VerticalGuarantee::Plain if job.study.leader_of_several() == Some(job.role) => {
-            meet(&LeaderFit { folder }, job, stop, stopped).await
+            meet(&LeaderFit(Fit { folder }), job, stop, stopped).await
         }
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
         VerticalGuarantee::Sealed(_) => sealed(folder, job, stop, stopped).await,
@@ -111,48 +111,46 @@ impl Work for Fit {
 
 /// The fit of the leader of several parties.
 #[derive(Clone)]
-struct LeaderFit {
-    folder: Folder,
-}
+struct LeaderFit(Fit);
 
 impl Work for LeaderFit {
     type Table = Prepared;
-    type Session = LeaderSession;
+    type Session = LeaderSession<FitCentre>;
     type Yield = Report;
 
     const COMMAND: &'static str = "fit";
 
     fn read(&self, job: &Job) -> Result<Prepared, Failure> {
-        job.party().table()
+        self.0.read(job)
     }
 
     fn rows(table: &Prepared) -> u64 {
-        table.rows() as u64
+        Fit::rows(table)
     }
 
-    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<LeaderSession, Failure> {
+    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<LeaderSession<FitCentre>, Failure> {
         let columns = table.term_names().len() as u64 + 1;
         privacy::record_plain(job, opening.run, table.rows() as u64 * columns, || table.identifiers())?;
         let followers = job.study.peers(job.role);
-        Ok(LeaderSession::new(Hub::new(table, &opening, &followers), &followers)?)
+        Ok(LeaderSession::new(Hub::fit(table, &opening), &followers)?)
     }
 
     async fn drive(
-        session: LeaderSession,
+        session: LeaderSession<FitCentre>,
         (lines, _): (&mut [Line], Option<DealerLine<Message>>),
         patience: &Patience,
         stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&LeaderSession, u64),
-    ) -> Result<Driven<LeaderSession>, Abort> {
+        watch: impl FnMut(&LeaderSession<FitCentre>, u64),
+    ) -> Result<Driven<LeaderSession<FitCentre>>, Abort> {
         several::drive(session, lines, patience, stop, watch).await
     }
 
-    fn progress(session: &LeaderSession) -> Option<Progress> {
+    fn progress(session: &LeaderSession<FitCentre>) -> Option<Progress> {
         Some(session.progress())
     }
 
-    fn finish(&self, job: &Job, met: Met<LeaderSession>) -> Result<(Report, Exit), Failure> {
-        write_plain(&self.folder, job, &met)
+    fn finish(&self, job: &Job, met: Met<LeaderSession<FitCentre>>) -> Result<(Report, Exit), Failure> {
+        write_plain(&self.0.folder, job, &met)
     }
 }
 
@@ -327,10 +325,10 @@ pub async fn predict(
     matching::is_due(job.party(), MatchPurpose::Predict)?;
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
-    let predict = Predict { folder, model, scale };
+    let work = Predict { folder, model, scale };
     match job.study.leader_of_several() == Some(job.role) {
-        true => meet(&LeaderPredict(predict), job, stop, &mut stopped).await,
-        false => meet(&predict, job, stop, &mut stopped).await,
+        true => meet(&LeaderPredict(work), job, stop, &mut stopped).await,
+        false => meet(&work, job, stop, &mut stopped).await,
     }
 }
 
@@ -380,13 +378,13 @@ impl Work for Predict {
     }
 
     fn finish(&self, job: &Job, met: Met<PredictSession>) -> Result<(Option<String>, Exit), Failure> {
-        self.keep(job, met.driven.output)
+        self.write(job, met.driven.output.as_ref())
     }
 }
 
 impl Predict {
-    /// Writes the scores, at the party that gets them.
-    fn keep(&self, job: &Job, scores: Option<Scores>) -> Result<(Option<String>, Exit), Failure> {
+    /// Writes the scores, where they are.
+    fn write(&self, job: &Job, scores: Option<&Scores>) -> Result<(Option<String>, Exit), Failure> {
         let Some(scores) = scores else {
             tracing::info!("the scores are at {}", job.study.result_to());
             return Ok((None, Exit::Done));
@@ -399,7 +397,7 @@ impl Predict {
             );
         }
         let id = job.party().id_column().unwrap_or("row");
-        let text = scores_csv(id, &scores, self.scale);
+        let text = scores_csv(id, scores, self.scale);
         if let Some(folder) = &self.folder {
             folder.write(SCORES, text.as_bytes())?;
         }
@@ -413,10 +411,10 @@ struct LeaderPredict(Predict);
 
 impl Work for LeaderPredict {
     type Table = NewRows;
-    type Session = several::Scoring;
+    type Session = LeaderSession<PredictCentre>;
     type Yield = Option<String>;
 
-    const COMMAND: &'static str = Predict::COMMAND;
+    const COMMAND: &'static str = "predict";
 
     fn read(&self, job: &Job) -> Result<NewRows, Failure> {
         self.0.read(job)
@@ -426,28 +424,27 @@ impl Work for LeaderPredict {
         table.rows()
     }
 
-    fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<several::Scoring, Failure> {
+    fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<Self::Session, Failure> {
         privacy::record_plain(job, opening.run, table.rows(), || table.identifiers())?;
-        let sessions = PredictSession::with_each(table, &opening, &job.study.peers(job.role));
-        Ok(several::Scoring::new(sessions, job.study.method.family)?)
+        Ok(LeaderSession::new(Hub::predict(table, &opening), &job.study.peers(job.role))?)
     }
 
     async fn drive(
-        session: several::Scoring,
+        session: Self::Session,
         (lines, _): (&mut [Line], Option<DealerLine<Message>>),
         patience: &Patience,
         stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&several::Scoring, u64),
-    ) -> Result<Driven<several::Scoring>, Abort> {
-        several::score(session, lines, patience, stop, watch).await
+        watch: impl FnMut(&Self::Session, u64),
+    ) -> Result<Driven<Self::Session>, Abort> {
+        several::drive(session, lines, patience, stop, watch).await
     }
 
-    fn progress(_session: &several::Scoring) -> Option<Progress> {
+    fn progress(_session: &Self::Session) -> Option<Progress> {
         None
     }
 
-    fn finish(&self, job: &Job, met: Met<several::Scoring>) -> Result<(Option<String>, Exit), Failure> {
-        self.0.keep(job, met.driven.output)
+    fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Option<String>, Exit), Failure> {
+        self.0.write(job, Some(&met.driven.output))
     }
 }
 

@@ -8,13 +8,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::Message;
-use fedreg_common::methods::vertical::outcome::VerticalFit;
-use fedreg_common::methods::vertical::predict::{PredictSession, Scores};
 use fedreg_common::methods::vertical::session::Progress;
-use fedreg_common::methods::vertical::several::Hub;
+use fedreg_common::methods::vertical::several::{Centre, Hub};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::session::{Abort, Session, Turn};
 use tokio::sync::mpsc;
@@ -22,11 +19,16 @@ use tokio::sync::mpsc;
 use crate::drive::{self, Driven, Patience};
 use crate::line::Line;
 
-type Said = Turn<Released<Message>, Arc<VerticalFit>>;
+type Said<O> = Turn<Released<Message>, Arc<O>>;
+
+/// A centre whose steps may run in any thread.
+pub(crate) trait Sent: Centre<Output: Send + Sync + 'static> + Send + 'static {}
+
+impl<C: Centre<Output: Send + Sync + 'static> + Send + 'static> Sent for C {}
 
 /// The line to one follower, as a session that a driver runs.
-pub(crate) struct LeaderSession {
-    shared: Arc<Shared>,
+pub(crate) struct LeaderSession<C: Centre> {
+    shared: Arc<Shared<C>>,
     peer: Role,
     /// Kept here, so that nobody waits for a hub that computes to learn of them.
     role: Role,
@@ -37,22 +39,22 @@ pub(crate) struct LeaderSession {
 }
 
 /// What all lines share.
-struct Shared {
-    state: Mutex<State>,
+struct Shared<C: Centre> {
+    state: Mutex<State<C>>,
     said: Condvar,
 }
 
-struct State {
-    hub: Hub,
+struct State<C: Centre> {
+    hub: Hub<C>,
     /// What is to go out on the lines of which nobody has asked yet.
-    waiting: Vec<(Role, VecDeque<Said>)>,
-    output: Option<Arc<VerticalFit>>,
+    waiting: Vec<(Role, VecDeque<Said<C::Output>>)>,
+    output: Option<Arc<C::Output>>,
     failed: Option<Abort>,
 }
 
-impl LeaderSession {
+impl<C: Centre> LeaderSession<C> {
     /// A session for the line to the first follower.
-    pub(crate) fn new(hub: Hub, followers: &[Role]) -> Result<LeaderSession, Abort> {
+    pub(crate) fn new(hub: Hub<C>, followers: &[Role]) -> Result<LeaderSession<C>, Abort> {
         let first = followers.first().ok_or_else(|| Abort::Bug("a leader without followers".to_string()))?;
         let (role, progress) = (hub.role(), hub.progress());
         let waiting = followers.iter().map(|peer| (*peer, VecDeque::new())).collect();
@@ -62,7 +64,7 @@ impl LeaderSession {
     }
 
     /// Sessions for the lines to the others.
-    fn further(&self) -> Vec<LeaderSession> {
+    fn further(&self) -> Vec<LeaderSession<C>> {
         let peers: Vec<Role> = self.shared.state().waiting.iter().map(|(peer, _)| *peer).collect();
         let session = |peer: Role| LeaderSession {
             shared: Arc::clone(&self.shared),
@@ -82,8 +84,8 @@ impl LeaderSession {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<C: Centre> Shared<C> {
+    fn state(&self) -> MutexGuard<'_, State<C>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,8 +96,8 @@ impl Shared {
     }
 }
 
-impl State {
-    fn said_to(&mut self, peer: Role) -> Option<Said> {
+impl<C: Centre> State<C> {
+    fn said_to(&mut self, peer: Role) -> Option<Said<C::Output>> {
         self.waiting.iter_mut().find(|(role, _)| *role == peer)?.1.pop_front()
     }
 
@@ -120,20 +122,20 @@ impl State {
     }
 }
 
-impl Session for LeaderSession {
+impl<C: Centre> Session for LeaderSession<C> {
     type Inbound = Message;
     type Outbound = Released<Message>;
-    type Output = Arc<VerticalFit>;
+    type Output = Arc<C::Output>;
 
     fn role(&self) -> Role {
         self.role
     }
 
-    fn start(&mut self) -> Result<Said, Abort> {
+    fn start(&mut self) -> Result<Said<C::Output>, Abort> {
         Ok(Turn::Wait)
     }
 
-    fn receive(&mut self, from: Role, message: Message) -> Result<Said, Abort> {
+    fn receive(&mut self, from: Role, message: Message) -> Result<Said<C::Output>, Abort> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state();
         if let Err(abort) = state.take(from, message) {
@@ -182,29 +184,29 @@ impl Session for LeaderSession {
 ///
 /// # Errors
 /// Why the run ended without a result; every follower has been told whose line was open.
-pub(crate) async fn drive(
-    session: LeaderSession,
+pub(crate) async fn drive<C: Sent>(
+    session: LeaderSession<C>,
     lines: &mut [Line],
     patience: &Patience,
     stop: &mut mpsc::Receiver<Abort>,
-    mut watch: impl FnMut(&LeaderSession, u64),
-) -> Result<Driven<LeaderSession>, Abort> {
+    mut watch: impl FnMut(&LeaderSession<C>, u64),
+) -> Result<Driven<LeaderSession<C>>, Abort> {
     let shared = Arc::clone(&session.shared);
     let (stops, mut stopped): (Vec<_>, Vec<_>) = lines.iter().map(|_| mpsc::channel(4)).unzip();
     let further = session.further();
-    let mut watch: Option<&mut dyn FnMut(&LeaderSession, u64)> = Some(&mut watch);
-    let mut running: Vec<Option<Pin<Box<dyn Future<Output = Result<Driven<LeaderSession>, Abort>>>>>> = Vec::new();
+    let mut watch: Option<&mut dyn FnMut(&LeaderSession<C>, u64)> = Some(&mut watch);
+    let mut running: Vec<Option<Pin<Box<dyn Future<Output = Result<Driven<LeaderSession<C>>, Abort>>>>>> = Vec::new();
     for ((session, line), stopped) in std::iter::once(session).chain(further).zip(lines).zip(&mut stopped) {
         // One line is enough to tell how far the fit is.
         let mut watch = watch.take();
-        let show = move |session: &LeaderSession, bytes| {
+        let show = move |session: &LeaderSession<C>, bytes| {
             if let Some(watch) = &mut watch {
                 watch(session, bytes);
             }
         };
         running.push(Some(Box::pin(drive::drive(session, &mut line.link, &line.ends, patience, stopped, show))));
     }
-    let (mut ended, mut first): (Option<Driven<LeaderSession>>, Option<Abort>) = (None, None);
+    let (mut ended, mut first): (Option<Driven<LeaderSession<C>>>, Option<Abort>) = (None, None);
     let mut end = |abort: Abort| {
         shared.fail(&abort);
         // A line that has ended hears nothing any more.
@@ -251,7 +253,7 @@ async fn next_of<T>(running: &mut [Option<Pin<Box<dyn Future<Output = T> + '_>>>
 }
 
 /// How two lines of one fit went, as one.
-fn together(a: Driven<LeaderSession>, b: Driven<LeaderSession>) -> Driven<LeaderSession> {
+fn together<C: Centre>(a: Driven<LeaderSession<C>>, b: Driven<LeaderSession<C>>) -> Driven<LeaderSession<C>> {
     Driven {
         // Each line counts what it waited for another one as computing.
         solve: a.solve.min(b.solve),
@@ -261,89 +263,4 @@ fn together(a: Driven<LeaderSession>, b: Driven<LeaderSession>) -> Driven<Leader
         ended: a.ended.or(b.ended),
         ..a
     }
-}
-
-/// Scores of new rows at the leader: a conversation with each of the others, one after the other.
-pub(crate) struct Scoring {
-    present: PredictSession,
-    /// Those with the others, which wait.
-    further: Vec<PredictSession>,
-    family: Family,
-}
-
-impl Scoring {
-    pub(crate) fn new(mut sessions: Vec<PredictSession>, family: Family) -> Result<Scoring, Abort> {
-        if sessions.is_empty() {
-            return Err(Abort::Bug("a leader without followers".to_string()));
-        }
-        let further = sessions.split_off(1);
-        let present = sessions.pop().ok_or_else(|| Abort::Bug("a leader without followers".to_string()))?;
-        Ok(Scoring { present, further, family })
-    }
-}
-
-impl Session for Scoring {
-    type Inbound = Message;
-    type Outbound = Released<Message>;
-    type Output = Option<Scores>;
-
-    fn role(&self) -> Role {
-        self.present.role()
-    }
-
-    fn start(&mut self) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        self.present.start()
-    }
-
-    fn receive(&mut self, from: Role, message: Message) -> Result<Turn<Released<Message>, Option<Scores>>, Abort> {
-        self.present.receive(from, message)
-    }
-
-    fn resend(&self) -> Option<Released<Message>> {
-        self.present.resend()
-    }
-
-    fn awaits(&self) -> Role {
-        self.present.awaits()
-    }
-
-    fn position(&self) -> u64 {
-        self.present.position()
-    }
-}
-
-/// Runs the conversations of a scoring, each over its own line.
-///
-/// # Errors
-/// Why there are no scores.
-pub(crate) async fn score(
-    mut session: Scoring,
-    lines: &mut [Line],
-    patience: &Patience,
-    stop: &mut mpsc::Receiver<Abort>,
-    mut watch: impl FnMut(&Scoring, u64),
-) -> Result<Driven<Scoring>, Abort> {
-    let (further, family) = (std::mem::take(&mut session.further), session.family);
-    let mut sessions = std::iter::once(session).chain(further.into_iter().map(|present| Scoring {
-        present,
-        further: Vec::new(),
-        family,
-    }));
-    let mut all: Option<Driven<Scoring>> = None;
-    for (session, line) in sessions.by_ref().zip(lines) {
-        let driven = drive::drive(session, &mut line.link, &line.ends, patience, stop, &mut watch).await?;
-        all = Some(match all {
-            None => driven,
-            Some(mut before) => {
-                before.output = before.output.zip(driven.output.as_ref()).map(|(all, part)| all.with(part, family));
-                before.solve += driven.solve;
-                before.exchange += driven.exchange;
-                before.reopened += driven.reopened;
-                before.confirmed &= driven.confirmed;
-                before.ended = before.ended.or(driven.ended);
-                before
-            }
-        });
-    }
-    all.ok_or_else(|| Abort::Bug("a leader without followers".to_string()))
 }

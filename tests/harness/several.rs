@@ -10,7 +10,7 @@ use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
 use fedreg_common::methods::vertical::session::VerticalSession;
-use fedreg_common::methods::vertical::several::Hub;
+use fedreg_common::methods::vertical::several::{FitCentre, Hub};
 use fedreg_common::session::Abort;
 use fedreg_common::sim::pair::Faults;
 use fedreg_common::sim::several::{self, EndedSeveral};
@@ -64,16 +64,25 @@ pub fn run_with(
     observe: impl FnMut(Role, &Message),
 ) -> Result<EndedSeveral, Abort> {
     let study = Arc::new(study.clone());
+    let (mut hub, mut sessions) = sessions(&study, frame)?;
+    Ok(several::run_several(&mut hub, &mut sessions, faults, observe))
+}
+
+/// The leader's hub and the sessions of its followers in order.
+pub fn sessions(
+    study: &Arc<Study<Vertical>>,
+    frame: impl Fn(Role) -> Frame,
+) -> Result<(Hub<FitCentre>, Vec<VerticalSession>), Abort> {
     let parties = study.parties_in_order();
-    let (leader, followers) = (parties[0], &parties[1..]);
-    let prepared = |role| Prepared::new(Arc::clone(&study), role, Policy::default(), frame(role));
+    let leader = parties[0];
+    let prepared = |role| Prepared::new(Arc::clone(study), role, Policy::default(), frame(role));
     let opening = |first, at: usize, peer| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer };
-    let mut hub = Hub::new(prepared(leader)?, &opening(false, 0, leader), followers);
+    let hub = Hub::fit(prepared(leader)?, &opening(false, 0, leader));
     let mut sessions = Vec::new();
-    for (at, role) in followers.iter().enumerate() {
+    for (at, role) in parties[1..].iter().enumerate() {
         sessions.push(VerticalSession::new(prepared(*role)?, opening(true, at + 1, leader)));
     }
-    Ok(several::run_several(&mut hub, &mut sessions, faults, observe))
+    Ok((hub, sessions))
 }
 
 /// All results of a run that must succeed, the leader's first.

@@ -10,7 +10,8 @@ use crate::id::Role;
 use crate::methods::vertical::message::Message;
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::session::VerticalSession;
-use crate::methods::vertical::several::Hub;
+use crate::methods::vertical::several::{FitCentre, Hub, Say};
+use crate::privacy::release::Released;
 use crate::session::{Abort, Session, Turn};
 
 /// How a simulated fit of several parties went.
@@ -30,86 +31,114 @@ const PATIENCE: usize = 2_000_000;
 ///
 /// `observe` sees every message that is handed to a line, with its receiver.
 pub fn run_several(
-    hub: &mut Hub,
+    hub: &mut Hub<FitCentre>,
     followers: &mut [VerticalSession],
     faults: Faults,
-    mut observe: impl FnMut(Role, &Message),
+    observe: impl FnMut(Role, &Message),
 ) -> EndedSeveral {
-    let roles: Vec<Role> = followers.iter().map(Session::role).collect();
-    let leader = hub.role();
-    let mut rng = ChaCha8Rng::seed_from_u64(faults.seed);
-    let (mut up, mut down) = (vec![VecDeque::new(); roles.len()], vec![VecDeque::new(); roles.len()]);
-    let mut results: Vec<Option<Result<VerticalFit, Abort>>> = vec![None; roles.len() + 1];
-    let mut sent = 0;
+    let empty = || followers.iter().map(|_| VecDeque::new()).collect();
+    let mut network = Network {
+        faults,
+        rng: ChaCha8Rng::seed_from_u64(faults.seed),
+        up: empty(),
+        down: empty(),
+        results: vec![None; followers.len() + 1],
+        sent: 0,
+        observe,
+        leader: hub.role(),
+        roles: followers.iter().map(Session::role).collect(),
+    };
     for (at, follower) in followers.iter_mut().enumerate() {
-        match follower.start() {
-            Ok(Turn::Send(message)) => up[at].push_back(Message::from(message)),
-            Ok(_) => {}
-            Err(abort) => results[at + 1] = Some(Err(abort)),
-        }
+        let turn = follower.start();
+        network.follower_said(at, turn);
     }
     for _ in 0..PATIENCE {
+        let results = &network.results;
         if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
         }
-        let full: Vec<usize> =
-            (0..2 * roles.len()).filter(|at| !if at % 2 == 0 { &up } else { &down }[at / 2].is_empty()).collect();
-        if full.is_empty() {
-            for (at, follower) in followers.iter().enumerate() {
-                if let Some(message) = follower.resend() {
-                    sent += 1;
-                    faults.put(&mut up[at], Message::from(message), &mut rng);
+        match network.next() {
+            None => {
+                for (at, follower) in followers.iter().enumerate() {
+                    network.say(at, follower.resend().map(Message::from));
                 }
             }
-            continue;
-        }
-        let line = full[rng.random_range(0..full.len())];
-        let at = line / 2;
-        if line % 2 == 0 {
-            let Some(message) = up[at].pop_front() else { continue };
-            match hub.receive(roles[at], message) {
-                Err(abort) => results[0] = Some(Err(abort)),
-                Ok(says) => {
-                    for (to, turn) in says {
-                        if let Turn::Send(message) | Turn::FinishAndSend { last: message, .. } = turn {
-                            let message = Message::from(message);
-                            observe(to, &message);
-                            sent += 1;
-                            let place = roles.iter().position(|role| *role == to).unwrap_or(0);
-                            faults.put(&mut down[place], message, &mut rng);
-                        }
-                    }
+            Some((at, true, message)) => {
+                let says = hub.receive(network.roles[at], message);
+                network.hub_said(says);
+                if let Some(fit) = hub.take_output() {
+                    network.results[0] = Some(Ok(fit));
                 }
             }
-            if let Some(fit) = hub.take_output() {
-                results[0] = Some(Ok(fit));
+            Some((at, false, message)) => {
+                let turn = followers[at].receive(network.leader, message);
+                network.follower_said(at, turn);
             }
-            continue;
         }
-        let Some(message) = down[at].pop_front() else { continue };
-        let turn = match followers[at].receive(leader, message) {
-            Ok(turn) => turn,
-            Err(abort) => {
-                results[at + 1] = Some(Err(abort));
-                continue;
-            }
-        };
-        let message = match turn {
-            Turn::Wait => continue,
-            Turn::Finish(fit) => {
-                results[at + 1] = Some(Ok(fit));
-                continue;
-            }
-            Turn::Send(message) => message,
-            Turn::FinishAndSend { output, last } => {
-                results[at + 1] = Some(Ok(output));
-                last
-            }
-        };
-        let message = Message::from(message);
-        observe(leader, &message);
-        sent += 1;
-        faults.put(&mut up[at], message, &mut rng);
     }
-    EndedSeveral { results, sent }
+    EndedSeveral { results: network.results, sent: network.sent }
+}
+
+/// The lines between the leader and its followers, and what has come of the fit.
+struct Network<F> {
+    faults: Faults,
+    rng: ChaCha8Rng,
+    up: Vec<VecDeque<Message>>,
+    down: Vec<VecDeque<Message>>,
+    results: Vec<Option<Result<VerticalFit, Abort>>>,
+    sent: usize,
+    observe: F,
+    leader: Role,
+    roles: Vec<Role>,
+}
+
+impl<F: FnMut(Role, &Message)> Network<F> {
+    /// A message of some line that has one: the follower's place, whether it goes to the leader, the message.
+    fn next(&mut self) -> Option<(usize, bool, Message)> {
+        let places = (0..self.roles.len()).flat_map(|at| [(at, true), (at, false)]);
+        let full: Vec<(usize, bool)> =
+            places.filter(|(at, up)| !if *up { &self.up } else { &self.down }[*at].is_empty()).collect();
+        if full.is_empty() {
+            return None;
+        }
+        let (at, up) = full[self.rng.random_range(0..full.len())];
+        let line = if up { &mut self.up[at] } else { &mut self.down[at] };
+        line.pop_front().map(|message| (at, up, message))
+    }
+
+    /// Puts what a follower says on its line.
+    fn say(&mut self, at: usize, message: Option<Message>) {
+        let Some(message) = message else { return };
+        (self.observe)(self.leader, &message);
+        self.sent += 1;
+        self.faults.put(&mut self.up[at], message, &mut self.rng);
+    }
+
+    fn follower_said(&mut self, at: usize, turn: Result<Turn<Released<Message>, VerticalFit>, Abort>) {
+        match turn {
+            Ok(Turn::Wait) => {}
+            Ok(Turn::Send(message)) => self.say(at, Some(message.into())),
+            Ok(Turn::Finish(fit)) => self.results[at + 1] = Some(Ok(fit)),
+            Ok(Turn::FinishAndSend { output, last }) => {
+                self.results[at + 1] = Some(Ok(output));
+                self.say(at, Some(last.into()));
+            }
+            Err(abort) => self.results[at + 1] = Some(Err(abort)),
+        }
+    }
+
+    fn hub_said(&mut self, says: Result<Vec<Say>, Abort>) {
+        let says = match says {
+            Ok(says) => says,
+            Err(abort) => return self.results[0] = Some(Err(abort)),
+        };
+        for (to, turn) in says {
+            let (Turn::Send(message) | Turn::FinishAndSend { last: message, .. }) = turn else { continue };
+            let Some(at) = self.roles.iter().position(|role| *role == to) else { continue };
+            let message = Message::from(message);
+            (self.observe)(to, &message);
+            self.sent += 1;
+            self.faults.put(&mut self.down[at], message, &mut self.rng);
+        }
+    }
 }

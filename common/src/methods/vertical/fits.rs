@@ -15,13 +15,13 @@ use crate::study::{Acceleration, Lambda, Study, Vertical};
 use super::accelerate::Memory;
 use super::block::{Block, Pass, Tables};
 use super::exchange::TableKit;
+use super::followers::Followers;
 use super::message::{Ended, FitEnd, Partial};
 use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
 use super::separation::Growth;
-use super::several::Followers;
 use super::subspace::Shown;
 
 /// One fit of a run.

@@ -5,6 +5,7 @@ mod agree;
 pub mod block;
 mod exchange;
 mod fits;
+mod followers;
 pub mod linked;
 mod masked;
 pub mod matching;

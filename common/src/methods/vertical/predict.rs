@@ -1,5 +1,5 @@
 //! Scores of new rows by all parties' models: the same proof of rows, then one vector, to the party that the study
-//! names and to no other. Of several parties that is the leader, which has such a conversation with each of the others.
+//! names and to no other. Of several parties that is the leader, to which each of the others sends its own.
 //!
 //! A row in which a value is missing, or a level stands that the fit did not have, has no score. The vector says so by
 //! not-a-number in its place, so that the party that gets the scores learns which rows that concerns; the other learns
@@ -13,7 +13,6 @@ use crate::data::align;
 use crate::data::encode;
 use crate::data::functions::{self, Fitted};
 use crate::data::{DataError, Frame};
-use crate::glm::Family;
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
@@ -126,6 +125,40 @@ impl NewRows {
         Ok(NewRows { role, study, model, frame, own: eta, unusable })
     }
 
+    /// Whose rows they are.
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The study.
+    pub(super) fn study(&self) -> &Arc<Study<Vertical>> {
+        &self.study
+    }
+
+    /// Checks a part of the linear predictor that another party sent.
+    pub(super) fn check_theirs(&self, values: &[f64]) -> Result<(), PeerFault> {
+        let (came, expected) = (values.len() as u64, self.rows());
+        if came != expected {
+            return Err(PeerFault::Length { what: "predictions of new rows", came, expected });
+        }
+        match values.iter().any(|value| value.is_infinite()) {
+            true => Err(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }),
+            false => Ok(()),
+        }
+    }
+
+    /// The scores, with what the others add to the linear predictor.
+    pub(super) fn scores(&self, theirs: Vec<f64>) -> Scores {
+        let NewRows { own, model, frame, .. } = self;
+        let link: Vec<f64> = own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect();
+        Scores {
+            // A match has changed the order of the rows, so that their numbers are no longer those of the table.
+            ids: (frame.ids().is_some() || frame.matched().is_some()).then(|| prepare::identifiers(frame)),
+            response: link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { model.family.mean(*eta) }).collect(),
+            link,
+        }
+    }
+
     /// How many rows.
     pub fn rows(&self) -> u64 {
         self.own.len() as u64
@@ -167,21 +200,8 @@ impl std::fmt::Debug for Scores {
     }
 }
 
-impl Scores {
-    /// With the part of another party added; `family` is that of the model.
-    pub fn with(mut self, part: &Scores, family: Family) -> Scores {
-        self.link.iter_mut().zip(&part.link).for_each(|(link, part)| *link += part);
-        self.response = responses(family, &self.link);
-        self
-    }
-}
-
-fn responses(family: Family, link: &[f64]) -> Vec<f64> {
-    link.iter().map(|eta| if eta.is_nan() { f64::NAN } else { family.mean(*eta) }).collect()
-}
-
 /// All parties' parts must come from the same fit: the run is compared under the key, like the ids.
-impl Compared for Arc<NewRows> {
+impl Compared for NewRows {
     fn rows(&self) -> u64 {
         NewRows::rows(self)
     }
@@ -209,9 +229,7 @@ pub type PredictSession = Conversation<PredictScript>;
 
 /// What the sides of a joint prediction say.
 pub struct PredictScript {
-    agreement: Agreement<Arc<NewRows>>,
-    /// Whether the scores have this party's own part: among several parties those of one line alone have it.
-    counts_own: bool,
+    agreement: Agreement<NewRows>,
     scored: bool,
     theirs: Option<Vec<f64>>,
 }
@@ -219,24 +237,11 @@ pub struct PredictScript {
 impl PredictSession {
     /// A session over new rows.
     pub fn new(rows: NewRows, opening: Opening) -> PredictSession {
-        PredictSession::over(Arc::new(rows), &opening, true)
-    }
-
-    /// Sessions of the leader of several parties with each of the others: the sum of what they yield are the scores.
-    pub fn with_each(rows: NewRows, opening: &Opening, others: &[Role]) -> Vec<PredictSession> {
-        let rows = Arc::new(rows);
-        let session = |(at, peer): (usize, &Role)| {
-            PredictSession::over(Arc::clone(&rows), &Opening { peer: *peer, ..opening.clone() }, at == 0)
-        };
-        others.iter().enumerate().map(session).collect()
-    }
-
-    fn over(rows: Arc<NewRows>, opening: &Opening, counts_own: bool) -> PredictSession {
         let (role, study) = (rows.role, Arc::clone(&rows.study));
         let key = Digest::of(&[b"new rows".as_slice(), opening.seed.as_slice()].concat()).0;
-        let agreement = Agreement::new(rows, role, opening, key, &[Part::Rows]);
-        let script = PredictScript { agreement, counts_own, scored: false, theirs: None };
-        Conversation::open(role, Purpose::Predict, &study, opening, script)
+        let agreement = Agreement::new(rows, role, &opening, key, &[Part::Rows]);
+        let script = PredictScript { agreement, scored: false, theirs: None };
+        Conversation::open(role, Purpose::Predict, &study, &opening, script)
     }
 }
 
@@ -245,7 +250,7 @@ impl Script for PredictScript {
     type Output = Option<Scores>;
 
     fn step(&self) -> Option<Step> {
-        let NewRows { role, study, .. } = &*self.agreement.table;
+        let NewRows { role, study, .. } = &self.agreement.table;
         let speaker = if study.result_to() == *role { self.agreement.peer } else { *role };
         let scores = Step { speaker, expected: "predictions of new rows" };
         self.agreement.step().or((!self.scored).then_some(scores))
@@ -265,13 +270,7 @@ impl Script for PredictScript {
             return self.agreement.absorb(&study, body).map(drop);
         }
         let Body::Prediction(values) = body else { return Err(Refusal::Kind) };
-        let (came, expected) = (values.len() as u64, self.agreement.table.rows());
-        if came != expected {
-            return Err(PeerFault::Length { what: "predictions of new rows", came, expected }.into());
-        }
-        if values.iter().any(|value| value.is_infinite()) {
-            return Err(PeerFault::Value { what: "a prediction", expected: "finite", round: 0 }.into());
-        }
+        self.agreement.table.check_theirs(&values)?;
         self.theirs = Some(values);
         self.scored = true;
         Ok(())
@@ -279,16 +278,6 @@ impl Script for PredictScript {
 
     fn finish(&mut self) -> Result<Option<Scores>, Abort> {
         let Some(theirs) = self.theirs.take() else { return Ok(None) };
-        let NewRows { own, model, frame, .. } = &*self.agreement.table;
-        let link: Vec<f64> = match self.counts_own {
-            true => own.iter().zip(theirs).map(|(own, theirs)| own + theirs).collect(),
-            false => theirs,
-        };
-        Ok(Some(Scores {
-            // A match has changed the order of the rows, so that their numbers are no longer those of the table.
-            ids: (frame.ids().is_some() || frame.matched().is_some()).then(|| prepare::identifiers(frame)),
-            response: responses(model.family, &link),
-            link,
-        }))
+        Ok(Some(self.agreement.table.scores(theirs)))
     }
 }

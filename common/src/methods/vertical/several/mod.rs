@@ -1,109 +1,91 @@
-//! Fits of several parties: a leader that speaks with each of the others, and they with it alone.
+//! Runs of several parties: a leader that speaks with each of the others, and they with it alone.
 //!
-//! A follower cannot tell the leader from the one partner of a fit of two: it is told the sum of what all others predict, and gives its
-//! own part. At the leader the others together stand for one partner ([`Work`]): what they say at a step is joined into what one
-//! partner would say, and what the leader says to one partner goes to each, with what concerns that one.
+//! A follower cannot tell the leader from the one partner of a run of two. At the leader a [`Hub`] joins the conversations: what comes by
+//! one line may be what is waited for on another. What a run is about is its [`Centre`].
 //!
-//! Where two parties take turns in a round, the leader asks its followers one after the other (block Gauss-Seidel); [`Followers`] keeps what
-//! each predicted. For standard errors every follower sends a basis of its own block; the leader stacks them beside its own
-//! columns and gives each what is left of its basis when all other blocks are projected out.
-//!
-//! Order of the blocks: the leader's, then the others by name. Of columns that depend on each other those of the later party go.
+//! Order of the parties: the leader, then the others by name.
 
 use crate::conversation::{Content as _, Conversation, Opening, Purpose, Refusal};
-use crate::data::align::Mask;
-use crate::id::{Role, RunId};
+use crate::id::Role;
 use crate::privacy::release::Released;
 use crate::session::{Abort, PeerFault, Session, Turn};
-use crate::study::Missing;
+use crate::study::{Study, Vertical};
 
 use super::agree::{self, Compared};
-use super::exchange::{Gathered, Learnt};
-use super::message::{Basis, Body, Message, Partial, Results, Shared, Table};
-use super::outcome::{self, VerticalFit};
-use super::prepare::Prepared;
-use super::session::{Place, Progress, Work};
+use super::message::{Body, Message};
+use super::session::Progress;
 
-mod followers;
+mod fit;
 mod leg;
+mod predict;
 
-pub(super) use self::followers::Followers;
+pub use self::fit::FitCentre;
 use self::leg::Leg;
+pub use self::predict::PredictCentre;
 
 /// What the hub says on the line to one follower.
 pub type Say = (Role, Turn<Released<Message>, ()>);
 
-/// The leader's side of a fit of several parties.
-pub struct Hub {
-    role: Role,
-    run: RunId,
-    lines: Vec<Line>,
-    stage: Stage,
-    output: Option<VerticalFit>,
+/// What a leader and its followers do.
+pub trait Centre {
+    /// What comes of it at the leader.
+    type Output;
+
+    /// What the followers' users have asked for.
+    const PURPOSE: Purpose;
+
+    /// How far it is.
+    fn progress(&self) -> Progress;
+
+    /// Takes one step with what was heard.
+    ///
+    /// # Errors
+    /// Why the run ends.
+    fn advance(&mut self, lines: &mut Lines) -> Result<Advance<Self::Output>, Abort>;
 }
+
+/// What became of a step.
+pub enum Advance<O> {
+    /// There is none to take until more is heard.
+    Waits,
+    /// It was taken.
+    Taken,
+    /// It was the last.
+    Over(O),
+}
+
+/// The leader's side of a run of several parties.
+pub struct Hub<C: Centre> {
+    role: Role,
+    lines: Lines,
+    centre: C,
+    output: Option<C::Output>,
+    over: bool,
+}
+
+/// The lines to all followers, in order.
+pub struct Lines(Vec<Line>);
 
 struct Line {
     peer: Role,
     talk: Conversation<Leg>,
     /// The key of this line's digests, which the follower draws.
     key: [u8; 32],
+    /// Columns of the follower's block.
     columns: usize,
     over: bool,
 }
 
-enum Stage {
-    Agreeing {
-        prepared: Box<Prepared>,
-        opening: Opening,
-        part: Part,
-    },
-    Fitting(Box<Fitting>),
-    /// Moved out of while a step is taken.
-    Between,
-}
-
-#[derive(Clone, Copy)]
-enum Part {
-    Rows,
-    Complete,
-    Shared,
-}
-
-struct Fitting {
-    work: Work,
-    /// The round that is under way: what the leader says of itself, and who is asked.
-    asked: Option<(Partial, usize)>,
-    parts: Parts,
-    gathered: Option<Gathered>,
-}
-
-/// Parts of several bases, which come in rows of their own heights.
-#[derive(Default)]
-struct Parts {
-    /// The newest part of each follower, and how many of its rows have been used.
-    newest: Vec<Option<(Basis, usize)>>,
-    /// Rows that have been used.
-    used: usize,
-}
-
-impl Hub {
-    /// Over prepared data, with these followers in order.
-    pub fn new(prepared: Prepared, opening: &Opening, followers: &[Role]) -> Hub {
-        let (role, study) = (prepared.role(), prepared.study());
-        let line = |peer: &Role| {
-            let opening = Opening { first: false, peer: *peer, ..opening.clone() };
-            let leg = Leg::new(role, *peer, "a proof of rows");
-            Line {
-                peer: *peer,
-                talk: Conversation::open(role, Purpose::Fit, study, &opening, leg),
-                key: [0; 32],
-                columns: 0,
-                over: false,
-            }
+impl<C: Centre> Hub<C> {
+    pub(crate) fn open(study: &Study<Vertical>, role: Role, opening: &Opening, centre: C) -> Hub<C> {
+        let line = |peer: Role| {
+            let opening = Opening { first: false, peer, ..opening.clone() };
+            let leg = Leg::new(role, peer, "a proof of rows");
+            let talk = Conversation::open(role, C::PURPOSE, study, &opening, leg);
+            Line { peer, talk, key: [0; 32], columns: 0, over: false }
         };
-        let lines = followers.iter().map(line).collect();
-        let stage = Stage::Agreeing { prepared: Box::new(prepared), opening: opening.clone(), part: Part::Rows };
-        Hub { role, run: opening.run, lines, stage, output: None }
+        let lines = Lines(study.others(role).into_iter().map(line).collect());
+        Hub { role, lines, centre, output: None, over: false }
     }
 
     /// Whose side it is.
@@ -113,14 +95,11 @@ impl Hub {
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        match &self.stage {
-            Stage::Fitting(fitting) => fitting.work.progress(),
-            Stage::Agreeing { .. } | Stage::Between => Progress::lining_up(),
-        }
+        self.centre.progress()
     }
 
-    /// The fit, once it is over.
-    pub fn take_output(&mut self) -> Option<VerticalFit> {
+    /// What came of it, once it is over.
+    pub fn take_output(&mut self) -> Option<C::Output> {
         self.output.take()
     }
 
@@ -130,121 +109,27 @@ impl Hub {
     /// # Errors
     /// Why the run ends.
     pub fn receive(&mut self, from: Role, message: Message) -> Result<Vec<Say>, Abort> {
-        let Some(at) = self.lines.iter().position(|line| line.peer == from) else {
+        let Some(line) = self.lines.0.iter_mut().find(|line| line.peer == from) else {
             return Err(Abort::Peer { peer: from, fault: PeerFault::Foreign { what: "sender" } });
         };
         let mut says = Vec::new();
-        let turn = self.lines[at].talk.receive(from, message)?;
-        self.lines[at].push(turn, &mut says);
-        while self.advance()? {}
-        for line in &mut self.lines {
-            if !line.over {
-                let turn = line.talk.go_further()?;
-                line.push(turn, &mut says);
+        let turn = line.talk.receive(from, message)?;
+        line.push(turn, &mut says);
+        while !self.over {
+            match self.centre.advance(&mut self.lines)? {
+                Advance::Waits => break,
+                Advance::Taken => {}
+                Advance::Over(output) => {
+                    self.output = Some(output);
+                    self.over = true;
+                }
             }
+        }
+        for line in self.lines.0.iter_mut().filter(|line| !line.over) {
+            let turn = line.talk.go_further()?;
+            line.push(turn, &mut says);
         }
         Ok(says)
-    }
-
-    /// Takes one step with what was heard; tells whether there was one to take.
-    fn advance(&mut self) -> Result<bool, Abort> {
-        if self.output.is_some() {
-            return Ok(false);
-        }
-        match std::mem::replace(&mut self.stage, Stage::Between) {
-            Stage::Agreeing { prepared, opening, part } => self.agree(prepared, opening, part),
-            Stage::Fitting(mut fitting) => {
-                let moved = fitting.advance(&mut self.lines);
-                if let (Ok(true), Place::Over) = (&moved, fitting.work.place) {
-                    self.output = Some(outcome::finish(&fitting.work, self.run)?);
-                }
-                self.stage = Stage::Fitting(fitting);
-                moved
-            }
-            Stage::Between => Err(Abort::Bug("a hub went on after it had ended".to_string())),
-        }
-    }
-
-    fn agree(&mut self, mut prepared: Box<Prepared>, opening: Opening, part: Part) -> Result<bool, Abort> {
-        let Some(bodies) = heard(&mut self.lines) else {
-            self.stage = Stage::Agreeing { prepared, opening, part };
-            return Ok(false);
-        };
-        let next = match part {
-            Part::Rows => {
-                for (line, body) in self.lines.iter_mut().zip(bodies) {
-                    line.take_rows(self.role, &prepared, body)?;
-                }
-                match prepared.study().head.rows.missing {
-                    Missing::Refuse => Part::Shared,
-                    Missing::CompleteCases => Part::Complete,
-                }
-            }
-            Part::Complete => {
-                let own = Compared::incomplete(&*prepared).map(|mask| mask.as_bytes().to_vec()).unwrap_or_default();
-                settle(&mut self.lines, &mut prepared, own, bodies)?;
-                Part::Shared
-            }
-            Part::Shared => {
-                let work = self.share(*prepared, &opening, bodies)?;
-                let (parts, gathered) = (Parts::default(), None);
-                self.stage = Stage::Fitting(Box::new(Fitting { work, asked: None, parts, gathered }));
-                return Ok(true);
-            }
-        };
-        let expected = match next {
-            Part::Rows => "a proof of rows",
-            Part::Complete => "a mask of complete rows",
-            Part::Shared => "digests of shared columns",
-        };
-        self.lines.iter_mut().for_each(|line| line.leg().expect(expected));
-        self.stage = Stage::Agreeing { prepared, opening, part: next };
-        Ok(true)
-    }
-
-    /// Compares what all hold, and settles what follows from the sizes of all blocks.
-    fn share(&mut self, mut prepared: Prepared, opening: &Opening, bodies: Vec<Body>) -> Result<Work, Abort> {
-        let study = std::sync::Arc::clone(prepared.study());
-        let mut theirs: Vec<Shared> = Vec::new();
-        for (line, body) in self.lines.iter_mut().zip(bodies) {
-            let (peer, key) = (line.peer, line.key);
-            let Body::Shared(shared) = body else { return Err(wrong_kind(peer, &body, "digests of shared columns")) };
-            let own = Compared::shared(&prepared, &key)?;
-            agree::compare_shared(&study, &own, &shared, (self.role, peer))?;
-            let rows = &prepared.encoded()?.block;
-            agree::enough_rows(&study, self.role, rows, shared.columns).map_err(|refusal| refused(peer, refusal))?;
-            line.columns = shared.columns as usize;
-            theirs.push(shared);
-        }
-        let (own, allows) = (prepared.encoded()?.block.columns() as u32, prepared.allows_basis());
-        let all: u32 = own + theirs.iter().map(|shared| shared.columns).sum::<u32>();
-        let block = &prepared.encoded()?.block;
-        agree::enough_rows(&study, self.role, block, all - own).map_err(|refusal| refused(self.role, refusal))?;
-        for (at, line) in self.lines.iter_mut().enumerate() {
-            let others = theirs.iter().enumerate().filter(|(other, _)| *other != at);
-            let basis = allows && others.map(|(_, shared)| shared.basis).all(|allowed| allowed);
-            let shared = Compared::shared(&prepared, &line.key)?;
-            let columns = all - line.columns as u32;
-            line.leg().say(Body::Shared(Shared { columns, basis, ..shared }));
-        }
-        let forbids = |who: Role| Some(format!("the policy of {who} does not allow the basis exchange"));
-        let refusing = self.lines.iter().zip(&theirs).find(|(_, shared)| !shared.basis).map(|(line, _)| line.peer);
-        let no_inference = match (study.method.inference.allowed, allows, refusing) {
-            (true, true, None) => None,
-            (false, ..) => Some("the study does not allow them".to_string()),
-            (true, false, _) => forbids(self.role),
-            (true, true, Some(who)) => forbids(who),
-        };
-        let mut work = Work::new(&mut prepared, opening, (all - own) as usize, no_inference)?;
-        let columns: Vec<usize> = self.lines.iter().map(|line| line.columns).collect();
-        work.fits.lead_several(&columns);
-        work.go_on_with_held()?;
-        Ok(work)
-    }
-
-    /// The last message on the line to a follower, for a line that may have lost it.
-    pub fn resend(&self, to: Role) -> Option<Released<Message>> {
-        self.lines.iter().find(|line| line.peer == to)?.talk.resend()
     }
 }
 
@@ -262,316 +147,57 @@ impl Line {
         says.push((self.peer, turn));
     }
 
-    fn take_rows(&mut self, role: Role, prepared: &Prepared, body: Body) -> Result<(), Abort> {
-        let peer = self.peer;
-        let Body::Rows(theirs) = body else { return Err(wrong_kind(peer, &body, "a proof of rows")) };
-        let Some(key) = theirs.key else {
-            let fault = PeerFault::Garbage("a proof of rows without the key of its digest".to_string());
-            return Err(Abort::Peer { peer, fault });
-        };
-        self.key = key;
-        agree::same_rows(prepared, (role, peer), &key, &theirs).map_err(|refusal| refused(peer, refusal))?;
-        let rows = agree::proof(prepared, None, &key);
-        self.leg().say(Body::Rows(rows));
+    /// That the follower said something else than the step expects.
+    fn said_instead(&self, body: &Body, expected: &'static str) -> Abort {
+        Abort::Peer { peer: self.peer, fault: PeerFault::Kind { came: body.kind(), expected } }
+    }
+
+    /// That the follower broke the protocol.
+    fn broke(&self, fault: PeerFault) -> Abort {
+        Abort::Peer { peer: self.peer, fault }
+    }
+}
+
+impl Lines {
+    /// What all followers have said, once they have.
+    fn heard(&mut self) -> Option<Vec<Body>> {
+        match self.0.iter().all(|line| line.talk.script().has_heard()) {
+            true => self.0.iter_mut().map(|line| line.leg().take()).collect(),
+            false => None,
+        }
+    }
+
+    /// Has every line wait for something on which nothing was heard that has not been taken.
+    fn expect(&mut self, what: &'static str) {
+        for line in self.0.iter_mut().filter(|line| !line.talk.script().has_heard()) {
+            line.leg().expect(what);
+        }
+    }
+
+    /// Says the same to all.
+    fn say(&mut self, body: &Body) {
+        self.0.iter_mut().for_each(|line| line.leg().say(body.clone()));
+    }
+
+    /// Compares the rows of all followers with the own, and proves these to each.
+    fn agree_on_rows(&mut self, role: Role, table: &impl Compared, bodies: Vec<Body>) -> Result<(), Abort> {
+        for (line, body) in self.0.iter_mut().zip(bodies) {
+            let Body::Rows(theirs) = body else { return Err(line.said_instead(&body, "a proof of rows")) };
+            let Some(key) = theirs.key else {
+                return Err(line.broke(PeerFault::Garbage("a proof of rows without the key of its digest".to_string())));
+            };
+            line.key = key;
+            agree::same_rows(table, (role, line.peer), &key, &theirs).map_err(|refusal| refused(line.peer, refusal))?;
+            line.leg().say(Body::Rows(agree::proof(table, None, &key)));
+        }
         Ok(())
     }
-}
-
-/// What all followers have said, once they have.
-fn heard(lines: &mut [Line]) -> Option<Vec<Body>> {
-    match lines.iter().all(|line| line.talk.script().has_heard()) {
-        true => lines.iter_mut().map(|line| line.leg().take()).collect(),
-        false => None,
-    }
-}
-
-/// Keeps the rows that are complete at all parties, and tells each follower which are not at the others.
-fn settle(lines: &mut [Line], prepared: &mut Prepared, own: Vec<u8>, bodies: Vec<Body>) -> Result<(), Abort> {
-    let rows = prepared.rows();
-    let mut masks = Vec::new();
-    for (line, body) in lines.iter().zip(bodies) {
-        let Body::Complete(mask) = body else { return Err(wrong_kind(line.peer, &body, "a mask of complete rows")) };
-        if let Err(error) = Mask::from_bytes(mask.clone(), rows) {
-            return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Garbage(error.to_string()) });
-        }
-        masks.push(mask);
-    }
-    let joined = |from: Vec<u8>, but: Option<usize>| {
-        masks.iter().enumerate().filter(|(at, _)| Some(*at) != but).fold(from, |mut sum, (_, mask)| {
-            sum.iter_mut().zip(mask).for_each(|(sum, byte)| *sum |= byte);
-            sum
-        })
-    };
-    for (at, line) in lines.iter_mut().enumerate() {
-        line.leg().say(Body::Complete(joined(own.clone(), Some(at))));
-    }
-    let others = joined(vec![0; own.len()], None);
-    Compared::settle(prepared, others).map_err(|refusal| match refusal {
-        Refusal::Abort(abort) => abort,
-        Refusal::Kind | Refusal::Fault(_) => Abort::Bug("masks of complete rows could not be joined".to_string()),
-    })
-}
-
-fn wrong_kind(peer: Role, body: &Body, expected: &'static str) -> Abort {
-    Abort::Peer { peer, fault: PeerFault::Kind { came: body.kind(), expected } }
 }
 
 fn refused(peer: Role, refusal: Refusal) -> Abort {
     match refusal {
         Refusal::Abort(abort) => abort,
         Refusal::Fault(fault) => Abort::Peer { peer, fault },
-        Refusal::Kind => Abort::Peer { peer, fault: PeerFault::Kind { came: "that", expected: "something else" } },
-    }
-}
-
-impl Fitting {
-    /// Takes one step; tells whether there was one to take.
-    fn advance(&mut self, lines: &mut [Line]) -> Result<bool, Abort> {
-        match self.work.place {
-            Place::Held(_) => {
-                let body = self.work.build()?;
-                lines.iter_mut().for_each(|line| line.leg().say(body.clone()));
-                Ok(true)
-            }
-            Place::Largest { .. } => self.largest(lines),
-            Place::Fit | Place::Answer => self.round(lines),
-            Place::Basis { start, .. } => self.basis(lines, start as usize),
-            Place::Redo => self.redo(lines),
-            Place::Results { .. } => self.results(lines),
-            Place::Over => Ok(false),
-            Place::Table | Place::Redone | Place::Learn => {
-                Err(Abort::Bug("a leader of several parties was told what it tells".to_string()))
-            }
-        }
-    }
-
-    fn absorb(&mut self, peer: Role, body: Body) -> Result<(), Abort> {
-        self.work.absorb(body).map_err(|refusal| refused(peer, refusal))
-    }
-
-    /// The largest gradients, from which a path begins.
-    fn largest(&mut self, lines: &mut [Line]) -> Result<bool, Abort> {
-        expect(lines, "a largest gradient");
-        let Some(bodies) = heard(lines) else { return Ok(false) };
-        let mut found = Vec::new();
-        for (line, body) in lines.iter().zip(bodies) {
-            match body {
-                Body::LargestGradient(largest) if largest.is_finite() && largest >= 0.0 => found.push(largest),
-                Body::LargestGradient(_) => {
-                    let (what, expected) = ("a gradient", "a finite size");
-                    return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Value { what, expected, round: 0 } });
-                }
-                other => return Err(wrong_kind(line.peer, &other, "a largest gradient")),
-            }
-        }
-        let peer = lines.first().map_or(self.work.role, |line| line.peer);
-        self.absorb(peer, Body::LargestGradient(found.iter().copied().fold(0.0, f64::max)))?;
-        let Body::LargestGradient(own) = self.work.build()? else {
-            return Err(Abort::Bug("a leader's largest gradient is missing".to_string()));
-        };
-        for (at, line) in lines.iter_mut().enumerate() {
-            let others = found.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, largest)| *largest);
-            line.leg().say(Body::LargestGradient(others.fold(own, f64::max)));
-        }
-        Ok(true)
-    }
-
-    /// The next question of a round, or what follows from its answers.
-    fn round(&mut self, lines: &mut [Line]) -> Result<bool, Abort> {
-        let Some((own, at)) = self.asked.take() else {
-            match self.work.build()? {
-                Body::Partial(own) => self.ask(lines, own, 0)?,
-                ended => lines.iter_mut().for_each(|line| line.leg().say(ended.clone())),
-            }
-            return Ok(true);
-        };
-        let line = &mut lines[at];
-        let Some(body) = line.leg().take() else {
-            self.asked = Some((own, at));
-            return Ok(false);
-        };
-        let peer = line.peer;
-        let Body::Partial(partial) = body else { return Err(wrong_kind(peer, &body, "partial predictions")) };
-        let heard = self.work.fits.hear_part(&self.work.encoded.block, at, partial);
-        heard.map_err(|fault| Abort::Peer { peer, fault })?;
-        if at + 1 < lines.len() {
-            self.ask(lines, own, at + 1)?;
-            return Ok(true);
-        }
-        let followers = self.work.fits.followers().ok_or_else(no_followers)?;
-        let joined = followers.joined(own.fit, own.round);
-        self.absorb(peer, Body::Partial(joined))?;
-        Ok(true)
-    }
-
-    fn ask(&mut self, lines: &mut [Line], own: Partial, at: usize) -> Result<(), Abort> {
-        let question = self.work.fits.followers().ok_or_else(no_followers)?.question(at, &own);
-        let leg = lines[at].leg();
-        leg.say(Body::Partial(question));
-        leg.expect("partial predictions");
-        self.asked = Some((own, at));
-        Ok(())
-    }
-
-    /// Takes parts of the bases in, as far as there are some of every follower.
-    fn basis(&mut self, lines: &mut [Line], start: usize) -> Result<bool, Abort> {
-        let rows = self.work.encoded.block.rows();
-        if start == 0 && self.parts.newest.len() != lines.len() {
-            self.parts = Parts { newest: vec![None; lines.len()], used: 0 };
-        }
-        for (line, newest) in lines.iter_mut().zip(&mut self.parts.newest) {
-            if newest.is_none() {
-                match line.leg().take() {
-                    Some(Body::Basis(basis)) => {
-                        let sound = super::exchange::check_basis(rows, self.parts.used as u64, line.columns, &basis);
-                        sound.map_err(|fault| Abort::Peer { peer: line.peer, fault })?;
-                        *newest = Some((basis, 0));
-                    }
-                    Some(other) => return Err(wrong_kind(line.peer, &other, "a part of the basis")),
-                    None => line.leg().expect("a part of the basis"),
-                }
-            }
-        }
-        let Some(joined) = self.parts.joined() else { return Ok(false) };
-        let used = self.parts.used;
-        let columns = lines.iter().map(|line| line.columns).sum();
-        let peer = lines.first().map_or(self.work.role, |line| line.peer);
-        let taken = self.work.take_basis(used as u64 - u64::from(joined.rows), columns, &joined, false);
-        taken.map_err(|fault| Abort::Peer { peer, fault })?;
-        if used < rows {
-            return Ok(true);
-        }
-        self.parts = Parts::default();
-        let sizes: Vec<usize> = lines.iter().map(|line| line.columns).collect();
-        let gathered = self.work.gathered(&sizes);
-        let gathered = gathered.ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
-        for (line, factor) in lines.iter_mut().zip(&gathered.earlier) {
-            let table = Table { factor: factor.clone(), score: Vec::new(), residual: 0.0, dependent: 0 };
-            line.leg().say(Body::Table(table));
-            line.leg().expect("columns to drop");
-        }
-        self.gathered = Some(gathered);
-        self.work.place = Place::Redo;
-        Ok(true)
-    }
-
-    /// Has the fit redone where columns depend on those of earlier parties; else gives out what is learnt.
-    fn redo(&mut self, lines: &mut [Line]) -> Result<bool, Abort> {
-        let Some(bodies) = heard(lines) else { return Ok(false) };
-        let mut dropped = Vec::new();
-        for (line, body) in lines.iter().zip(bodies) {
-            match body {
-                Body::Redo(columns) if columns as usize <= line.columns => dropped.push(columns),
-                Body::Redo(_) => {
-                    let (what, expected) = ("columns to drop", "possible");
-                    return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Value { what, expected, round: 0 } });
-                }
-                other => return Err(wrong_kind(line.peer, &other, "columns to drop")),
-            }
-        }
-        let all: u32 = dropped.iter().sum();
-        for ((at, line), own) in lines.iter_mut().enumerate().zip(&dropped) {
-            line.leg().say(Body::Redo(all - own));
-            line.columns -= *own as usize;
-            let followers = self.work.fits.followers().ok_or_else(no_followers)?;
-            followers.drop_columns(at, *own as usize);
-        }
-        if all > 0 {
-            self.work.peer_columns -= all as usize;
-            self.work.restart();
-            return Ok(true);
-        }
-        let Some(gathered) = self.gathered.take() else {
-            return Err(Abort::Bug("nothing was gathered for standard errors".to_string()));
-        };
-        for (line, (factor, score)) in lines.iter_mut().zip(gathered.all) {
-            let table = Table { factor, score, residual: gathered.residual, dependent: 0 };
-            line.leg().say(Body::Table(table));
-        }
-        let Gathered { inference, residual, before, .. } = gathered;
-        self.work.inference = Some(Learnt { inference, residual, before });
-        self.work.place = Place::Results { answered: false };
-        Ok(true)
-    }
-
-    /// Results of all, and to each those of all others.
-    fn results(&mut self, lines: &mut [Line]) -> Result<bool, Abort> {
-        expect(lines, "results");
-        let Some(bodies) = heard(lines) else { return Ok(false) };
-        let work = &mut self.work;
-        let folds = work.fits.jobs().iter().filter(|job| job.fold.is_some()).count();
-        let mut theirs = Vec::new();
-        for (line, body) in lines.iter().zip(bodies) {
-            let Body::Results(results) = body else { return Err(wrong_kind(line.peer, &body, "results")) };
-            outcome::check_results(&work.study, &work.fits.fitted, folds, (work.role, line.peer), &results)
-                .map_err(|fault| Abort::Peer { peer: line.peer, fault })?;
-            theirs.push(results);
-        }
-        let none = Results {
-            fits: work.fits.fitted.iter().map(|_| super::message::FitEnd { shift: 0.0, certificate: 0.0 }).collect(),
-            fold_errors: Vec::new(),
-            statistics: None,
-            coefficients: None,
-        };
-        work.peer = Some(theirs.iter().fold(none, add));
-        work.place = Place::Results { answered: true };
-        let Body::Results(own) = work.build()? else {
-            return Err(Abort::Bug("a leader's results are missing".to_string()));
-        };
-        for (at, line) in lines.iter_mut().enumerate() {
-            let others = theirs.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, results)| results);
-            let leg = line.leg();
-            leg.say(Body::Results(others.fold(own.clone(), add)));
-            leg.end();
-        }
-        Ok(true)
-    }
-}
-
-/// Has every line wait for something on which none waits yet.
-fn expect(lines: &mut [Line], what: &'static str) {
-    for line in lines.iter_mut().filter(|line| !line.talk.script().has_heard()) {
-        line.leg().expect(what);
-    }
-}
-
-/// Results of two parties as those of one. Errors of folds are those of the first: the leader's, at the joint predictions.
-fn add(mut sum: Results, more: &Results) -> Results {
-    for (end, other) in sum.fits.iter_mut().zip(&more.fits) {
-        end.shift += other.shift;
-        end.certificate = end.certificate.max(other.certificate);
-    }
-    if let Some(coefficients) = &more.coefficients {
-        sum.coefficients.get_or_insert_default().extend(coefficients.iter().cloned());
-    }
-    sum
-}
-
-fn no_followers() -> Abort {
-    Abort::Bug("a leader of several parties has no followers".to_string())
-}
-
-impl Parts {
-    /// The rows that have come of every follower, beside each other; those that were used up are thrown away.
-    fn joined(&mut self) -> Option<Basis> {
-        let left = |part: &Option<(Basis, usize)>| part.as_ref().map(|(basis, used)| basis.rows as usize - used);
-        let rows = self.newest.iter().map(left).try_fold(usize::MAX, |least, left| left.map(|left| least.min(left)))?;
-        let mut values = Vec::new();
-        let mut columns = 0;
-        for slot in &mut self.newest {
-            let Some((basis, used)) = slot else { continue };
-            let height = basis.rows as usize;
-            for column in basis.values.chunks_exact(height) {
-                values.extend_from_slice(&column[*used..*used + rows]);
-            }
-            columns += basis.columns;
-            *used += rows;
-            if *used == height {
-                *slot = None;
-            }
-        }
-        let start = self.used as u64;
-        self.used += rows;
-        Some(Basis { start, rows: rows as u32, columns, values })
+        Refusal::Kind => Abort::Bug("a step of a leader was given another kind of message".to_string()),
     }
 }

@@ -6,14 +6,14 @@
 
 use nalgebra::DVector;
 
-use super::super::message::Partial;
+use super::message::Partial;
 
 /// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
 /// rounding would be too large a part.
 const NOVELTY: f64 = 1e-8;
 
 /// The followers, in the order in which they are asked.
-pub(in super::super) struct Followers {
+pub(super) struct Followers {
     followers: Vec<Follower>,
     /// Coordinates at which the round starts, of all but the first follower, where it was put there by them.
     started: Option<DVector<f64>>,
@@ -33,7 +33,7 @@ struct Follower {
 
 impl Followers {
     /// Of followers with these numbers of columns.
-    pub(in super::super) fn new(columns: &[usize]) -> Followers {
+    pub(super) fn new(columns: &[usize]) -> Followers {
         let follower = |columns: &usize| Follower {
             columns: *columns,
             heard: None,
@@ -45,12 +45,12 @@ impl Followers {
     }
 
     /// Columns of each.
-    pub(in super::super) fn columns(&self) -> Vec<usize> {
+    pub(super) fn columns(&self) -> Vec<usize> {
         self.followers.iter().map(|follower| follower.columns).collect()
     }
 
     /// A follower has set columns aside.
-    pub(in super::super) fn drop_columns(&mut self, at: usize, columns: usize) {
+    pub(super) fn drop_columns(&mut self, at: usize, columns: usize) {
         let follower = &mut self.followers[at];
         follower.columns = follower.columns.saturating_sub(columns);
         follower.span.clear();
@@ -58,7 +58,7 @@ impl Followers {
     }
 
     /// Another fit begins: with the followers where they are, or all at zero.
-    pub(in super::super) fn begin(&mut self, warm: bool) {
+    pub(super) fn begin(&mut self, warm: bool) {
         for follower in &mut self.followers {
             if !warm {
                 follower.heard = None;
@@ -68,7 +68,7 @@ impl Followers {
     }
 
     /// What follower `at` is to fit its block to: what the leader says of itself, and the rest.
-    pub(in super::super) fn question(&self, at: usize, own: &Partial) -> Partial {
+    pub(super) fn question(&self, at: usize, own: &Partial) -> Partial {
         let mut values = own.values.clone();
         let mut question = Partial { values: Vec::new(), ..own.clone() };
         for (place, other) in self.followers.iter().enumerate().filter(|(place, _)| *place != at) {
@@ -81,8 +81,10 @@ impl Followers {
             if let Some(heard) = heard {
                 question.penalty += heard.penalty;
                 question.certificate = question.certificate.max(heard.certificate);
-                // One that found growth without bound says it by a change beyond what a change can be.
-                question.change = question.change.max(heard.change.min(1.0));
+                // Of this round. One that found growth without bound says it by a change beyond what a change can be.
+                if place < at {
+                    question.change = question.change.max(heard.change.min(1.0));
+                }
             }
         }
         question.values = values;
@@ -90,12 +92,12 @@ impl Followers {
     }
 
     /// Takes what a follower answered.
-    pub(in super::super) fn hear(&mut self, at: usize, answer: Partial) {
+    pub(super) fn hear(&mut self, at: usize, answer: Partial) {
         self.followers[at].heard = Some(answer);
     }
 
     /// All answers of a round, as those of one partner.
-    pub(in super::super) fn joined(&self, fit: u32, round: u32) -> Partial {
+    pub(super) fn joined(&self, fit: u32, round: u32) -> Partial {
         let none = Partial { fit, round, values: Vec::new(), penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
         self.followers.iter().filter_map(|follower| follower.heard.as_ref()).fold(none, |mut all, heard| {
             add(&mut all.values, &heard.values);
@@ -107,12 +109,12 @@ impl Followers {
     }
 
     /// What each predicted last.
-    pub(in super::super) fn vectors(&self) -> Vec<&[f64]> {
+    pub(super) fn vectors(&self) -> Vec<&[f64]> {
         self.followers.iter().map(|follower| follower.heard.as_ref().map_or(&[][..], |heard| &heard.values)).collect()
     }
 
     /// The coming round starts where the followers are.
-    pub(in super::super) fn go_on_from_answers(&mut self) {
+    pub(super) fn go_on_from_answers(&mut self) {
         for follower in self.followers.iter_mut().skip(1) {
             follower.start = follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default();
         }
@@ -120,14 +122,14 @@ impl Followers {
     }
 
     /// The coming round starts with these vectors of the second follower and those after it.
-    pub(in super::super) fn go_on_from(&mut self, later: Vec<Vec<f64>>) {
+    pub(super) fn go_on_from(&mut self, later: Vec<Vec<f64>>) {
         self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start);
         self.started = None;
     }
 
     /// How far answers were from where the round started, those that earlier followers did not know when they answered: the sum of the
     /// lengths, each row counted with the square of what `scale` gives for it.
-    pub(in super::super) fn unsettled(&self, scale: impl Fn(usize) -> f64) -> f64 {
+    pub(super) fn unsettled(&self, scale: impl Fn(usize) -> f64) -> f64 {
         let moved = |follower: &Follower| {
             let heard = follower.heard.as_ref().map_or(&[][..], |heard| &heard.values);
             let start = |row: usize| follower.start.get(row).copied().unwrap_or(0.0);
@@ -137,7 +139,7 @@ impl Followers {
     }
 
     /// Coordinates of where the last round started: one a column of all but the first follower.
-    pub(in super::super) fn started(&mut self) -> DVector<f64> {
+    pub(super) fn started(&mut self) -> DVector<f64> {
         if let Some(started) = self.started.take() {
             return started;
         }
@@ -145,7 +147,7 @@ impl Followers {
     }
 
     /// Coordinates of the last answers of all but the first follower, whose answer follows from the rest.
-    pub(in super::super) fn answered(&mut self) -> DVector<f64> {
+    pub(super) fn answered(&mut self) -> DVector<f64> {
         let answered =
             self.coordinates(|follower| follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default());
         let mut rest = answered.as_slice();
@@ -168,7 +170,7 @@ impl Followers {
     }
 
     /// The coming round starts at these coordinates.
-    pub(in super::super) fn go_on_at(&mut self, coordinates: DVector<f64>) {
+    pub(super) fn go_on_at(&mut self, coordinates: DVector<f64>) {
         let mut rest = coordinates.as_slice();
         for follower in self.followers.iter_mut().skip(1) {
             let (own, after) = rest.split_at(follower.columns.min(rest.len()));
