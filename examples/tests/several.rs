@@ -286,7 +286,12 @@ fn a_party_that_is_killed_is_named_by_all_others() {
         let ended = end(running);
         for (at, ended) in ended.iter().enumerate().filter(|(at, _)| *at != killed) {
             assert_eq!(ended.code, 69, "{at} without {name}: {}", ended.log);
-            assert!(ended.log.contains(&format!("for {name}")), "{at} without {name}: {}", ended.log);
+            let says = if at == 0 {
+                format!("the line to {name} is lost")
+            } else {
+                format!("for {name}, whose line was lost")
+            };
+            assert!(ended.log.contains(&says), "{at} without {name}: {}", ended.log);
         }
     }
 }
