@@ -647,6 +647,29 @@ mutate "rows of a basis taken twice" $several/fit.rs \
 mutate "a round told to the wrong party" $several/fit.rs \
     's/question\(at, &own\)/question(0, \&own)/' several::no_follower several::several_parties
 
+where=(-p fedreg-common --lib)
+mutate "seventeen parties" common/src/study/file.rs \
+    's/\(2\.\.=MOST_PARTIES\)/(2..=MOST_PARTIES + 1)/' study::tests::several
+mutate "a party whose name means something else" common/src/id.rs \
+    's/RESERVED\.contains\(&s\) \|\| //' id::tests
+mutate "a column that another party than the leader holds alone" common/src/methods/vertical/terms.rs \
+    's/\*holder != self\.first\(\)/*holder != self.first() \&\& self.leader.is_none()/' study::tests::several
+mutate "private mode of several parties" common/src/study/file.rs \
+    's/Mode::Private => return Err\(value\("mode"/Mode::Private if count == 0 => return Err(value("mode"/; s/(match self\.mode \{\n            Mode::Plain) => \{\}\n(            Mode::Sealed => return)/$1 | Mode::Private => {}\n$2/' \
+    study::tests::several
+mutate "a basis that the leader of several declares" common/src/methods/vertical/terms.rs \
+    's/Some\(leader\) => role != leader,/Some(_) => true,/' study::tests::several
+mutate "coefficients of the receiver taken from the leader" common/src/methods/vertical/names.rs \
+    's/\.filter\(\|_\| parties\.contains\(&row\.party\)\)//' vertical::names
+
+where=(-p fedreg-proto --test edge)
+mutate "a name beside the role of alice" proto/src/convert.rs \
+    's/match name\.is_empty\(\) \{\n            true => Ok\(role\)/match true {\n            true => Ok(role)/' a_party_by_another_name
+
+where=(-p fedreg-coordinator --lib)
+mutate "the name of another of three parties claimed" coordinator/src/register.rs \
+    's/if role != from \{/if role != from \&\& !self.parties.contains_key(\&role) {/' of_three_parties
+
 where=(-p fedreg-examples --test coordinated)
 mutate "a match through the coordinator that the private file does not allow" party/src/matching/mod.rs \
     's/ && !party\.config\.policy\.allow_coordinator_match/ \&\& party.config.policy.max_rounds == Some(0)/' it_is_refused

@@ -6,9 +6,10 @@
 mod world;
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
-use world::{Ended, Running, World, demo, eventually};
+use world::{DEMO, Ended, Running, World, demo, eventually};
 
 const THREE: &str = r#"
     id = "three"
@@ -70,7 +71,13 @@ fn three() -> World {
 }
 
 /// A run of three: the coordinator, the leader, and the two others.
-fn start(world: &World, bob: &[&str]) -> [Running; 4] {
+fn start(world: &World) -> [Running; 4] {
+    start_with(world, || ())
+}
+
+/// The same where something happens before the last one is started.
+fn start_with(world: &World, before: impl FnOnce()) -> [Running; 4] {
+    forget(world);
     let (coordinator, address) = world.coordinator();
     let party = |name: &str, more: &[&str]| {
         let data = format!("{name}.csv");
@@ -81,8 +88,17 @@ fn start(world: &World, bob: &[&str]) -> [Running; 4] {
     let leader = world.address("carol.address");
     let dials = ["--connect", &leader];
     let alice = party("alice", &dials);
-    let bob = party("bob", &[&dials, bob].concat());
+    eventually(|| fs::read_to_string(&alice.log).unwrap().contains("read 40 rows").then_some(()));
+    before();
+    let bob = party("bob", &dials);
     [coordinator, carol, alice, bob]
+}
+
+/// Removes the addresses of an earlier run.
+fn forget(world: &World) {
+    for name in ["coordinator", "carol"] {
+        let _ = fs::remove_file(world.path(&format!("{name}.address")));
+    }
 }
 
 fn end(running: [Running; 4]) -> [Ended; 4] {
@@ -195,7 +211,7 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
 #[test]
 fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     let world = three();
-    codes(&end(start(&world, &[])), 0);
+    codes(&end(start(&world)), 0);
     let (carol, alice) = (read(&world, "carol/report.json"), read(&world, "alice/report.json"));
     assert_eq!(carol["coefficients"], alice["coefficients"]);
     assert_eq!(carol["call"].as_str().unwrap().split(" fit").next(), Some("party --name carol"));
@@ -205,6 +221,7 @@ fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     assert_eq!(model("carol")["run"], model("alice")["run"]);
 
     // The rows of the fit, scored again: at the leader alone, and as its table of coefficients says.
+    forget(&world);
     let (coordinator, address) = world.coordinator();
     let party = |name: &str, more: &[&str]| {
         let (data, model, out) = (format!("{name}.csv"), format!("{name}/model.json"), format!("{name}-scores"));
@@ -212,7 +229,6 @@ fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
             ["predict", "--coordinator", &address, "--wait", "5", "--data", &data, "--model", &model, "--out", &out];
         world.start(name, &[&fixed, more].concat())
     };
-    fs::remove_file(world.path("carol.address")).unwrap();
     let leading = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
     let leader = world.address("carol.address");
     let others = ["alice", "bob"].map(|name| party(name, &["--connect", &leader]));
@@ -241,11 +257,11 @@ fn rows_that_differ_at_one_party_end_the_run_for_all_and_name_it() {
     let world = three();
     let bob = fs::read_to_string(world.path("bob.csv")).unwrap();
     world.write("bob.csv", &bob.replace("r07,", "r99,"));
-    let ended = end(start(&world, &[]));
+    let ended = end(start(&world));
     codes(&ended, 65);
-    assert!(ended[2].log.contains("bob"), "{}", ended[2].log);
+    assert!(ended[2].log.contains("carol and bob hold different ids"), "{}", ended[2].log);
     world.write("bob.csv", &bob.lines().take(39).map(|line| format!("{line}\n")).collect::<String>());
-    let ended = end(start(&world, &[]));
+    let ended = end(start(&world));
     codes(&ended, 65);
     assert!(ended[1].log.contains("carol has 40, bob has 38"), "{}", ended[1].log);
 }
@@ -253,8 +269,8 @@ fn rows_that_differ_at_one_party_end_the_run_for_all_and_name_it() {
 #[test]
 fn a_party_that_follows_another_study_ends_the_run_for_all() {
     let world = three();
-    world.write("other.toml", &format!("{THREE}\n[fit]\ntol = 1e-6\n"));
-    let ended = end(start(&world, &["--study", "other.toml"]));
+    let other = || world.write("study.toml", &format!("{THREE}\n[fit]\ntol = 1e-6\n"));
+    let ended = end(start_with(&world, other));
     codes(&ended, 77);
     assert!(ended[2].log.contains("bob differs from the coordinator's in: fit.tol"), "{}", ended[2].log);
 }
@@ -264,13 +280,18 @@ fn a_party_that_is_killed_is_named_by_all_others() {
     for (killed, name) in [(1, "carol"), (2, "alice"), (3, "bob")] {
         let world = three();
         make_long(&world);
-        let mut running = start(&world, &[]);
+        let mut running = start(&world);
         under_way(&world);
         running[killed].child.kill().unwrap();
         let ended = end(running);
         for (at, ended) in ended.iter().enumerate().filter(|(at, _)| *at != killed) {
             assert_eq!(ended.code, 69, "{at} without {name}: {}", ended.log);
-            assert!(ended.log.contains(&format!("for {name}")), "{at} without {name}: {}", ended.log);
+            let says = if at == 0 {
+                format!("the line to {name} is lost")
+            } else {
+                format!("for {name}, whose line was lost")
+            };
+            assert!(ended.log.contains(&says), "{at} without {name}: {}", ended.log);
         }
     }
 }
@@ -279,7 +300,7 @@ fn a_party_that_is_killed_is_named_by_all_others() {
 fn an_interrupt_at_one_party_ends_all() {
     let world = three();
     make_long(&world);
-    let mut running = start(&world, &[]);
+    let mut running = start(&world);
     under_way(&world);
     running[3].leash = None;
     let ended = end(running);
@@ -290,35 +311,26 @@ fn an_interrupt_at_one_party_ends_all() {
 #[test]
 fn the_leader_listens_and_the_others_connect() {
     let world = three();
-    let check = |name: &str, more: &[&str]| {
-        let data = format!("{name}.csv");
-        let fixed = ["check", "--coordinator", "127.0.0.1:1", "--data", &data];
-        world.start(name, &[&fixed, more].concat()).end()
+    world.certificates("authority", &["alice", "bob", "carol", "dave", "coordinator"]);
+    let check = |name: &str, data: &str, more: &[&str]| {
+        let tls =
+            ["--authority", "authority.pem", "--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")];
+        let fixed = ["--role", name, "check", "--coordinator", "127.0.0.1:1", "--study", "study.toml", "--state", name];
+        let arguments = [&fixed[..], &tls, &["--data", data], more].concat();
+        let output = Command::new(DEMO).args(arguments).current_dir(world.folder.path()).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+        (output.status.code(), said)
     };
-    for (name, more, code, says) in [
-        ("carol", &["--listen", "127.0.0.1:0"][..], 0, "listens at 127.0.0.1:0 for alice and bob"),
-        ("bob", &["--connect", "127.0.0.1:9"], 0, "connects to carol at 127.0.0.1:9"),
-        (
-            "carol",
-            &["--connect", "127.0.0.1:9"],
-            2,
-            "`connect` is set, but carol is the leader of the study: it listens",
-        ),
-        (
-            "bob",
-            &["--listen", "127.0.0.1:0"],
-            2,
-            "`listen` is set, but carol is the leader of the study: bob connects to it",
-        ),
+    let (listen, connect) = (["--listen", "127.0.0.1:0"], ["--connect", "127.0.0.1:9"]);
+    for (name, data, more, code, says) in [
+        ("carol", "carol.csv", listen, 0, "listens at 127.0.0.1:0 for alice and bob"),
+        ("bob", "bob.csv", connect, 0, "connects to carol at 127.0.0.1:9"),
+        ("carol", "carol.csv", connect, 2, "`connect` is set, but carol is the leader of the study: it listens"),
+        ("bob", "bob.csv", listen, 2, "`listen` is set, but carol is the leader of the study: bob connects to it"),
+        ("dave", "bob.csv", connect, 2, "the study has no party dave"),
     ] {
-        let ended = check(name, more);
-        assert_eq!(ended.code, code, "{}", ended.log);
-        assert!(format!("{}{}", ended.out, ended.log).contains(says), "{}{}", ended.out, ended.log);
+        let (came, said) = check(name, data, &more);
+        assert_eq!(came, Some(code), "{name}: {said}");
+        assert!(said.contains(says), "{name}: {said}");
     }
-    world.certificates("authority", &["dave", "coordinator"]);
-    let dave = world
-        .start("dave", &["check", "--coordinator", "127.0.0.1:1", "--data", "bob.csv", "--connect", "127.0.0.1:9"]);
-    let dave = dave.end();
-    assert_eq!(dave.code, 2);
-    assert!(dave.log.contains("the study has no party dave"), "{}", dave.log);
 }

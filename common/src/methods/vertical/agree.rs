@@ -18,10 +18,15 @@ pub(super) trait Compared {
     /// The digest of what must be the same in each row.
     fn digest(&self, key: &[u8; 32]) -> Digest;
 
-    /// What it means when the digests differ.
-    fn differs(&self) -> String {
+    /// Whether the study is of several parties, so that a sentence must say which two differ.
+    fn is_of_several(&self) -> bool {
+        false
+    }
+
+    /// What it means when the digests of these, the parties or two of several, differ.
+    fn differs(&self, parties: &str) -> String {
         let rows = self.rows();
-        format!("the parties hold different ids: both have {rows} rows, but not the same ones; compare the id columns")
+        format!("{parties} hold different ids: both have {rows} rows, but not the same ones; compare the id columns")
     }
 
     /// What it means when the numbers of rows differ.
@@ -179,7 +184,13 @@ pub(super) fn same_rows(
     }
     match proved {
         true => Ok(()),
-        false => Err(Abort::Data(table.differs()).into()),
+        false => {
+            let parties = match table.is_of_several() {
+                true => format!("{role} and {partner}"),
+                false => "the parties".to_string(),
+            };
+            Err(Abort::Data(table.differs(&parties)).into())
+        }
     }
 }
 

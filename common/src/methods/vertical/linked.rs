@@ -70,7 +70,7 @@ impl Compared for Pairs {
         Digest(self.linked.digest(key))
     }
 
-    fn differs(&self) -> String {
+    fn differs(&self, _parties: &str) -> String {
         let pairs = self.rows();
         format!("the tables of pairs differ: both have {pairs} pairs, but not the same ones")
     }

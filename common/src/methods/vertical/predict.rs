@@ -215,8 +215,12 @@ impl Compared for NewRows {
         self.frame.matched().is_some()
     }
 
-    fn differs(&self) -> String {
-        "the parties hold different ids, or model files of different runs".to_string()
+    fn is_of_several(&self) -> bool {
+        self.study.is_of_several()
+    }
+
+    fn differs(&self, parties: &str) -> String {
+        format!("{parties} hold different ids, or model files of different runs")
     }
 }
 

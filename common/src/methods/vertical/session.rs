@@ -235,6 +235,10 @@ impl Compared for Prepared {
         self.frame.matched().is_some()
     }
 
+    fn is_of_several(&self) -> bool {
+        self.study.is_of_several()
+    }
+
     fn incomplete(&self) -> Option<&Mask> {
         self.incomplete.as_ref()
     }
