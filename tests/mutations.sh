@@ -636,8 +636,6 @@ mutate "directions of a party credited to another" common/src/methods/vertical/s
     's/\|\(partner, vector\)\| self\.take\(block, partner, vector\)/|(_, vector)| self.take(block, 0, vector)/' several::correlated several::several_parties
 mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \
     's/followers\.go_on_from\(minimum\.later\)/followers.go_on_from_answers()/' several::correlated
-mutate "answers of later parties not awaited by those before" common/src/methods/vertical/fits.rs \
-    's/\.max\(answer\.certificate\)\.max\(self\.unsettled\(block\)\)/.max(answer.certificate)/' several::
 mutate "another block left in an error" $several/fit.rs \
     's/for \(line, \(factor, score\)\) in (.*?)\.zip\(gathered\.all\)/for (line, (factor, (_, score))) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
 mutate "rounding of a dependent column projected out" common/src/methods/vertical/std_err.rs \
