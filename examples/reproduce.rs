@@ -13,6 +13,8 @@ mod comparators;
 mod coordinated;
 #[path = "reproduce/cost.rs"]
 mod cost;
+#[path = "reproduce/curves.rs"]
+mod curves;
 #[path = "reproduce/dealt.rs"]
 mod dealt;
 #[path = "reproduce/designs.rs"]
@@ -43,6 +45,8 @@ mod robust;
 mod sealed;
 #[path = "reproduce/stream.rs"]
 mod stream;
+#[path = "reproduce/sweep.rs"]
+mod sweep;
 #[path = "reproduce/tables.rs"]
 mod tables;
 #[path = "reproduce/vectors.rs"]
@@ -115,6 +119,7 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
     let (name, document) = match program.what {
         What::DrlrTable2 => ("drlr-table2", drlr::table(&run)?),
         What::Robust => ("robust", robust::tables(&run)?),
+        What::RobustCurves => ("robust-curves", curves::tables(&run)?),
         What::Cost => ("cost", cost::tables(&run)?),
         What::Privacy => ("privacy", privacy::tables(&run)?),
         What::Sealed => ("sealed", sealed::tables(&run)?),
@@ -138,4 +143,65 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
 /// A text file of the user.
 pub(crate) fn text_of(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Part;
+
+    /// The smallest run.
+    fn small() -> Run {
+        Run { seeds: Some(2), quick: true, insurance: None }
+    }
+
+    /// Its pictures are drawn, have these names among them, and no cell of a table is empty of a number.
+    fn whole(document: &Document, pictures: &[&str]) {
+        let drawn = document.pictures();
+        for name in pictures {
+            let picture = drawn.iter().find(|(drawn, _)| drawn == name);
+            let svg = &picture.unwrap_or_else(|| panic!("no picture {name}")).1;
+            assert!(svg.starts_with("<?xml") && svg.contains("polyline") && !svg.contains("NaN"), "{name}: {svg}");
+        }
+        assert_eq!(document.missed(), 0, "no bound is judged by small tables");
+        for part in &document.parts {
+            let Part::Table(table) = part else { continue };
+            for row in &table.rows {
+                assert_eq!(row.cells.len(), table.header.len(), "{}: {row:?}", table.caption);
+            }
+        }
+    }
+
+    /// Statements that contain a text, and whether they hold.
+    fn findings(document: &Document, about: &str) -> Vec<bool> {
+        let of = |part: &Part| match part {
+            Part::Finding { holds, text } if text.contains(about) => Some(*holds),
+            _ => None,
+        };
+        let found: Vec<bool> = document.parts.iter().filter_map(of).collect();
+        assert!(!found.is_empty(), "no statement about {about:?}");
+        found
+    }
+
+    #[test]
+    fn streams_have_boxes_curves_and_rates_and_the_stated_rate_does_not_survive_privacy() {
+        let document = stream::tables(&small()).unwrap();
+        let boxes = ["boxes-plain-case-1", "boxes-plain-case-2", "boxes-private-case-1", "boxes-private-case-2"];
+        whole(&document, &boxes);
+        whole(&document, &["curves-case-1", "curves-case-2", "rates", "rates-private", "rates-private-own"]);
+        let private = findings(&document, "Private, the stated schedule");
+        assert!(private.len() == 3 && private.contains(&false), "{private:?}");
+        let plain = findings(&document, "Without privacy");
+        assert!(plain.len() == 9 && plain.iter().filter(|holds| **holds).count() >= 6, "{plain:?}");
+        assert_eq!(findings(&document, "stronger privacy leads to greater error"), [true; 2]);
+    }
+
+    #[test]
+    fn robust_regression_has_a_curve_for_every_number_and_is_exact_without_dense_noise() {
+        let document = curves::tables(&small()).unwrap();
+        whole(&document, &["corruption", "corruption-exact", "batches", "columns", "rows", "time"]);
+        assert_eq!(findings(&document, "exactly without dense noise"), [true; 2]);
+        assert_eq!(findings(&document, "outperforms all rivals").len(), 8);
+        assert_eq!(findings(&document, "grows linearly").len(), 2);
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) enum What {
     DrlrTable2,
     /// What surrounds that table: corrupted features, colluding sites, a truth that changes, coverage
     Robust,
+    /// Curves of that table's methods over corruption, batches, columns and rows, and their times
+    RobustCurves,
     /// How long fits and consolidations take
     Cost,
     /// Calibration, private vertical and robust regression, coverage of their intervals, time of their noise
