@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 /// Reproduce published tables, ours beside theirs.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "reproduce", version)]
 pub(crate) struct Program {
     /// Which tables
@@ -24,6 +24,12 @@ pub(crate) struct Program {
     /// A CSV file with age, sex, bmi, children, smoker, region and charges. It is not shipped.
     #[arg(long, value_name = "FILE")]
     pub(crate) insurance: Option<PathBuf>,
+    /// The wine data, for `features`
+    ///
+    /// A CSV file with eleven measurements and the quality. Given twice, the first is of red wine and the second of white, and the groups are compared. It
+    /// is not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wine: Vec<PathBuf>,
     /// Folder for the page and the pictures
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -91,18 +91,20 @@ impl Step {
         if !(length > 0.0 && length <= 10.0) {
             return Err(StreamError::Setting { what: "the step", expected: "positive and at most 10", actual: length });
         }
-        let (Step::Power { exponent, .. } | Step::Horizon { exponent, .. }) = self else { return Ok(()) };
+        let (exponent, records) = match self {
+            Step::Constant { .. } | Step::Root { .. } => return Ok(()),
+            Step::Power { exponent, .. } => (exponent, 1),
+            Step::Horizon { exponent, records, .. } => (exponent, records),
+        };
         if !(0.0..1.0).contains(&exponent) {
             let expected = "at least 0 and below 1";
             return Err(StreamError::Setting { what: "the exponent of the step", expected, actual: exponent });
         }
-        match self {
-            Step::Horizon { records, .. } if !(1..=MOST_RECORDS).contains(&records) => {
-                let (what, expected) = ("the number of records to come", "from 1 to 1e15");
-                Err(StreamError::Setting { what, expected, actual: records as f64 })
-            }
-            _ => Ok(()),
+        if !(1..=MOST_RECORDS).contains(&records) {
+            let (what, expected) = ("the number of records to come", "from 1 to 1e15");
+            return Err(StreamError::Setting { what, expected, actual: records as f64 });
         }
+        Ok(())
     }
 }
 

@@ -313,10 +313,11 @@ impl StreamTerms {
         let length = self.step.unwrap_or_else(|| first_step(record_mu(guarantee, self.records_per_person)));
         let step = self.schedule(length)?;
         Settings::try_from(Stated { basis, loss, step }).map_err(|error| {
-            let key = match &error {
-                StreamError::Setting { what: "tau", .. } => "stream.tau",
-                StreamError::Setting { what: "the exponent of the step", .. } => "stream.exponent",
-                StreamError::Setting { what: "the number of records to come", .. } => "stream.horizon",
+            let what = if let StreamError::Setting { what, .. } = &error { *what } else { "" };
+            let key = match what {
+                "tau" => "stream.tau",
+                "the exponent of the step" => "stream.exponent",
+                "the number of records to come" => "stream.horizon",
                 _ => "stream.step",
             };
             of_stream(key, &error)
