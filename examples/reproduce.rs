@@ -72,6 +72,8 @@ pub(crate) struct Run {
     pub(crate) quick: bool,
     pub(crate) insurance: Option<PathBuf>,
     pub(crate) wine: Vec<PathBuf>,
+    pub(crate) adult: Option<PathBuf>,
+    pub(crate) ipums: Vec<PathBuf>,
 }
 
 impl Run {
@@ -130,6 +132,8 @@ fn check(program: &Program) -> Result<(), String> {
     let files = [
         ("--insurance", What::Features, usize::from(program.insurance.is_some()), 1),
         ("--wine", What::Features, program.wine.len(), 2),
+        ("--adult", What::Em, usize::from(program.adult.is_some()), 1),
+        ("--ipums", What::Em, program.ipums.len(), 2),
     ];
     for (flag, of, given, most) in files {
         if given > 0 && program.what != of {
@@ -145,8 +149,8 @@ fn check(program: &Program) -> Result<(), String> {
 
 fn reproduce(program: &Program) -> anyhow::Result<usize> {
     let folder = program.out.as_deref().map(Folder::prepare).transpose()?;
-    let Program { seeds, quick, insurance, wine, .. } = program.clone();
-    let run = Run { seeds, quick, insurance, wine };
+    let Program { seeds, quick, insurance, wine, adult, ipums, .. } = program.clone();
+    let run = Run { seeds, quick, insurance, wine, adult, ipums };
     let (name, document) = match program.what {
         What::DrlrTable2 => ("drlr-table2", drlr::table(&run)?),
         What::Robust => ("robust", robust::tables(&run)?),
@@ -183,7 +187,7 @@ mod tests {
 
     /// The smallest run.
     fn small() -> Run {
-        Run { seeds: Some(2), quick: true, insurance: None, wine: Vec::new() }
+        Run { seeds: Some(2), quick: true, insurance: None, wine: Vec::new(), adult: None, ipums: Vec::new() }
     }
 
     /// Its pictures are drawn, have these names among them, and no cell of a table is empty of a number.
@@ -296,8 +300,8 @@ mod tests {
             written(folder.path(), "insurance.csv", INSURANCE, rows)
         };
         for (line, says) in [
-            ("20,male,30,1,perhaps,northeast,3000", "line 22, column `smoker`: expected one of no, yes"),
-            ("20,male,heavy,1,no,northeast,3000", "line 22, column `bmi`: expected a number"),
+            ("20,male,30,1,perhaps,northeast,3000", "line 22, column 5: expected one of no, yes"),
+            ("20,male,heavy,1,no,northeast,3000", "line 22, column 3: expected a number"),
             ("20,male", "line 22: expected 7 cells, got 2"),
         ] {
             let Err(error) = features::given(&Run { insurance: Some(bad(line)), ..small() }) else {
@@ -310,5 +314,45 @@ mod tests {
         let many = given("reproduce features --wine a --wine b --wine c");
         assert_eq!(many, Err("--wine is given 3 times, at most 2 were expected".to_owned()));
         assert_eq!(given("reproduce features --insurance a.csv --wine b.csv"), Ok(()));
+    }
+
+    fn person(row: usize) -> String {
+        let share: Vec<f64> = scattered(row).take(5).collect();
+        let above = row.is_multiple_of(3);
+        let more = if above { 1.0 } else { 0.0 };
+        let (age, years) = (20.0 + 40.0 * share[0] + 8.0 * more, 6.0 + 7.0 * share[1] + 3.0 * more);
+        let (gain, loss, hours) =
+            (1000.0 * share[2] + 500.0 * more, 100.0 * share[3], 20.0 + 30.0 * share[4] + 10.0 * more);
+        let income = if above { ">50K" } else { "<=50K" };
+        format!(
+            "{age:.0}, Private, 77516, Bachelors, {years:.0}, Never-married, Sales, Husband, White, Male, {gain:.0}, {loss:.0}, {hours:.0}, Cuba, {income}"
+        )
+    }
+
+    fn resident(row: usize) -> String {
+        let share: Vec<f64> = scattered(row).take(3).collect();
+        let above = row.is_multiple_of(2);
+        let more = if above { 10.0 } else { 0.0 };
+        format!("{},{:.2},{}", 20.0 + 40.0 * share[0] + more, more + 20.0 * share[1], if above { 500 } else { 200 })
+    }
+
+    #[test]
+    fn expectation_maximisation_has_its_sweeps_and_the_census_data() {
+        let folder = tempfile::tempdir().unwrap();
+        let adult = (0..400).map(person).collect::<Vec<_>>();
+        let (first, rest) = adult.split_first().unwrap();
+        let mut run = small();
+        run.adult = Some(written(folder.path(), "adult.data", first, rest.iter().cloned()));
+        run.ipums = vec![written(folder.path(), "ipums.csv", "age,rooms,income", (0..300).map(resident))];
+        let document = em::tables(&run).unwrap();
+        whole(&document, &["clipping", "gmm-rounds", "gmm-records", "gmm-columns", "mrm-records", "rmc-columns"]);
+        whole(&document, &["direct-epsilon", "direct-records", "direct-columns", "census-adult", "census-ipums"]);
+        assert_eq!(findings(&document, "C = 1 has the lowest error of all bounds").len(), 3);
+        assert_eq!(findings(&document, "converges nearly as EM without privacy"), [false; 3]);
+        assert_eq!(findings(&document, "gradient EM has a lower error than direct EM").len(), 6);
+        assert_eq!(findings(&document, "outperforms clipping at C = 1").len(), 5);
+        let broken = written(folder.path(), "adult.data", "1,2", std::iter::empty());
+        let error = em::tables(&Run { adult: Some(broken), ..small() }).unwrap_err();
+        assert!(error.is::<Unusable>() && error.to_string().ends_with("line 1: expected 15 cells, got 2"), "{error}");
     }
 }

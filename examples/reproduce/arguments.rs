@@ -30,6 +30,17 @@ pub(crate) struct Program {
     /// is not shipped.
     #[arg(long, value_name = "FILE")]
     pub(crate) wine: Vec<PathBuf>,
+    /// The ADULT data, for `em`
+    ///
+    /// The file of the archive, without a line of names: fifteen columns, the last `<=50K` or `>50K`. It is not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) adult: Option<PathBuf>,
+    /// Census microdata such as those of IPUMS, for `em`
+    ///
+    /// A CSV file with a line of names and numeric columns, the last of them the monthly income in dollars, or 1 above 300 and 0 below. May be given twice. It is
+    /// not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ipums: Vec<PathBuf>,
     /// Folder for the page and the pictures
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

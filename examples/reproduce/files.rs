@@ -30,6 +30,14 @@ impl Cells {
         Cells::parse(path, &text(path)?, None)
     }
 
+    /// Reads a file without such a line.
+    ///
+    /// # Errors
+    /// As [`Cells::read`].
+    pub(crate) fn read_without_names(path: &Path, names: &[&str]) -> Result<Cells, Unusable> {
+        Cells::parse(path, &text(path)?, Some(names))
+    }
+
     fn parse(path: &Path, text: &str, names: Option<&[&str]>) -> Result<Cells, Unusable> {
         let file = path.display().to_string();
         let unusable = |problem: String| Unusable { file: file.clone(), problem };
@@ -79,6 +87,11 @@ impl Cells {
         self.rows.len()
     }
 
+    /// Number of columns.
+    pub(crate) fn width(&self) -> usize {
+        self.names.len()
+    }
+
     /// The text of a cell.
     pub(crate) fn text(&self, row: usize, column: usize) -> &str {
         &self.rows[row][column]
@@ -95,7 +108,8 @@ impl Cells {
 
     /// What is wrong with a cell.
     pub(crate) fn cell(&self, row: usize, column: usize, problem: &str) -> Unusable {
-        self.unusable(format!("line {}, column `{}`: {problem}", self.lines[row], self.names[column]))
+        // By its place: where the line of names is missing, the first row would be shown as names.
+        self.unusable(format!("line {}, column {}: {problem}", self.lines[row], column + 1))
     }
 
     /// What is wrong with the file.
@@ -120,9 +134,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_used_is_refused_in_one_sentence_without_its_values() {
         let cells = parsed("\"a\";\"b\"\n1;2\n3.5;secret\n").unwrap();
-        assert_eq!((cells.len(), cells.number(1, 0).unwrap()), (2, 3.5));
+        assert_eq!((cells.len(), cells.width(), cells.number(1, 0).unwrap()), (2, 2, 3.5));
         let said = cells.number(1, 1).unwrap_err().to_string();
-        assert_eq!(said, "table.csv: line 3, column `b`: expected a number");
+        assert_eq!(said, "table.csv: line 3, column 2: expected a number");
         assert!(cells.expect(&["a", "b"]).is_ok());
         assert_eq!(cells.expect(&["a", "c"]).unwrap_err().to_string(), "table.csv: expected the columns a, c");
         for (text, says) in [
