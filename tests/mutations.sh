@@ -187,6 +187,10 @@ mutate "records noised anew after a restart" common/src/methods/stream/site.rs \
     's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.per_person\) \}/self.go_on()/' star::tests::sites
 mutate "weights that lack the message before" common/src/methods/stream/site.rs \
     's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
+mutate "steps of a schedule that shrink by the root" common/src/methods/stream/learner.rs \
+    's/length \/ record\.powf\(exponent\)/length \/ record.powf(0.5)/' the_schedules_of_the_source
+mutate "a horizon that is not looked at" common/src/methods/stream/learner.rs \
+    's/length \/ \(records as f64\)\.powf\(exponent\)/length \/ record.powf(exponent)/' the_schedules_of_the_source
 mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
