@@ -531,6 +531,9 @@ impl Meeting<'_> {
     /// Whether there is news of the other party.
     fn notice_peer(&mut self, event: &CoordinatorEvent) -> bool {
         let CoordinatorEvent::Peer { role, state } = event else { return false };
+        if !self.job.study.method.parties.contains_key(role) {
+            return false;
+        }
         tracing::info!("{role} is {}", state.name());
         self.peers.insert(*role, *state).unwrap_or_default() != *state
     }

@@ -2,6 +2,7 @@
 
 mod against_r;
 mod sealed;
+mod several;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,83 @@
+//! Reports of several parties: merged in the study's order, a colour each, and who learnt what from whom.
+
+use crate::fit::Coefficient;
+use crate::glm::Family;
+use crate::id::Role;
+use crate::methods::vertical::report::layout;
+use crate::report::merge::{MergeError, merge_all};
+use crate::report::{Disclosure, PerParty, Report};
+
+fn order() -> Vec<Role> {
+    ["carol", "alice", "bob"].map(|name| name.parse().unwrap()).to_vec()
+}
+
+/// What each of three parties reports: the whole table, as all are shown it.
+fn own() -> Vec<Report> {
+    let row = |(at, role): (usize, Role)| {
+        Coefficient::new(format!("of_{role}"), role, Some(1.0 + at as f64), Some(0.5), Family::Gaussian, 9.0)
+    };
+    let table: Vec<Coefficient> = order().into_iter().enumerate().map(row).collect();
+    let report = |(at, role): (usize, Role)| Report {
+        role: Some(role),
+        parties: order(),
+        coefficients: table.clone(),
+        rounds: 4 + at as u32,
+        bytes_sent: PerParty::Own(100 * (at as u64 + 1)),
+        disclosure: PerParty::Own(Disclosure {
+            vectors: 7 + at as u64,
+            rank: 2,
+            declared: if at == 0 { Vec::new() } else { vec!["basis".to_string()] },
+            ..Disclosure::default()
+        }),
+        notes: vec!["the same everywhere".to_string(), format!("of {role}")],
+        ..Report::default()
+    };
+    order().into_iter().enumerate().map(report).collect()
+}
+
+fn merged(reports: &[Report]) -> Result<Report, MergeError> {
+    merge_all(&reports.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn reports_of_several_parties_merge_in_the_studys_order() {
+    let all = merged(&own()).unwrap();
+    let terms: Vec<&str> = all.coefficients.iter().map(|row| row.term.as_str()).collect();
+    assert_eq!((terms, all.role, all.rounds), (vec!["of_carol", "of_alice", "of_bob"], None, 6));
+    let [carol, alice, bob] = order()[..] else { panic!("three") };
+    let sent = [carol, alice, bob].map(|role| *all.bytes_sent.of(role).unwrap());
+    assert_eq!(sent, [100, 200, 300]);
+    assert_eq!(all.notes, ["the same everywhere", "of carol", "of alice", "of bob"]);
+
+    let mut reports = own();
+    reports.swap(1, 2);
+    assert_eq!(merged(&reports), Err(MergeError::Role { expected: alice, came: Some(bob) }));
+    assert_eq!(merged(&own()[..2]), Err(MergeError::Count { expected: 3, came: 2 }));
+    let mut reports = own();
+    reports[2].run = "another".to_string();
+    let sentence = merged(&reports).unwrap_err().to_string();
+    assert_eq!(sentence, "the reports differ in run: carol has ``, bob has `another`");
+}
+
+#[test]
+fn each_of_several_parties_has_a_colour_and_a_row_of_what_it_learnt() {
+    let all = merged(&own()).unwrap();
+    let (text, page) = (layout(&all).text(), layout(&all).html());
+    for line in [
+        "      from carol from alice     from bob",
+        "carol -          singly, rank 2 singly, rank 2",
+        "alice in sums    -              in sums",
+        "bob   in sums    in sums        -",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    for legend in ["<span class=\"p0\"><span class=\"swatch\"></span> carol</span>", "class=\"p1\"", "class=\"p2\""] {
+        assert!(page.contains(legend), "{legend}");
+    }
+    assert!(page.contains("8 vectors, each singly, of rank 2, and its column space"));
+    assert!(page.contains("sums, 7 vectors in all") && page.contains("what is in the sums of carol"));
+    assert!(page.contains("merged report of all parties"));
+    // An own report knows what left itself, and no more.
+    let own = layout(&own()[1]).text();
+    assert!(own.contains("carol -          singly, rank 2 singly"), "{own}");
+}
