@@ -16,6 +16,8 @@ mod columns;
 mod em;
 #[path = "demo/features.rs"]
 mod features;
+#[path = "demo/head.rs"]
+mod head;
 #[path = "demo/matching.rs"]
 mod matching;
 #[path = "demo/people.rs"]

@@ -187,6 +187,10 @@ mutate "records noised anew after a restart" common/src/methods/stream/site.rs \
     's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.per_person\) \}/self.go_on()/' star::tests::sites
 mutate "weights that lack the message before" common/src/methods/stream/site.rs \
     's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
+mutate "steps of a schedule that shrink by the root" common/src/methods/stream/learner.rs \
+    's/length \/ record\.powf\(exponent\)/length \/ record.powf(0.5)/' the_schedules_of_the_source
+mutate "a horizon that is not looked at" common/src/methods/stream/learner.rs \
+    's/length \/ \(records as f64\)\.powf\(exponent\)/length \/ record.powf(exponent)/' the_schedules_of_the_source
 mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
@@ -636,8 +640,6 @@ mutate "directions of a party credited to another" common/src/methods/vertical/s
     's/\|\(partner, vector\)\| self\.take\(block, partner, vector\)/|(_, vector)| self.take(block, 0, vector)/' several::correlated several::several_parties
 mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \
     's/followers\.go_on_from\(minimum\.later\)/followers.go_on_from_answers()/' several::correlated
-mutate "answers of later parties not awaited by those before" common/src/methods/vertical/fits.rs \
-    's/\.max\(answer\.certificate\)\.max\(self\.unsettled\(block\)\)/.max(answer.certificate)/' several::
 mutate "another block left in an error" $several/fit.rs \
     's/for \(line, \(factor, score\)\) in (.*?)\.zip\(gathered\.all\)/for (line, (factor, (_, score))) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
 mutate "rounding of a dependent column projected out" common/src/methods/vertical/std_err.rs \

@@ -12,7 +12,7 @@ use fedreg_common::sim::pair::Faults;
 use fedreg_tests::several::{NAMES, fitted, run, run_with, sessions, study, study_of};
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Penalised, Unbounded};
 use fedreg_tests::vertical::{frame, numeric, statistics_off};
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
@@ -233,22 +233,55 @@ fn correlated(family: &str, parties: usize, seed: u64) -> (Case, Vec<Vec<f64>>) 
     (case, columns)
 }
 
+/// Fits data that are cut into blocks of ten columns.
+fn fit_correlated(case: &Case, columns: &[Vec<f64>], parties: usize, more: &str) -> Vec<VerticalFit> {
+    let study = study(case, parties, "all", more);
+    let order = study.parties_in_order();
+    let frame = |role: Role| {
+        let at = order.iter().position(|party| *party == role).unwrap();
+        let kept: Vec<usize> = (10 * at..10 * (at + 1)).chain([columns.len() - 1]).collect();
+        let names: Vec<String> = kept.iter().map(|j| case.alice.get(*j).cloned().unwrap_or("y".to_string())).collect();
+        numeric(&names, &kept.iter().map(|j| columns[*j].as_slice()).collect::<Vec<_>>())
+    };
+    fitted(run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap())
+}
+
+/// The largest `|x_j' r| / (|x_j| |y|)` of centred columns at the coefficients of a gaussian fit.
+fn steepest(columns: &[Vec<f64>], fit: &VerticalFit) -> f64 {
+    let centred = |column: &Vec<f64>| {
+        let mean = column.iter().sum::<f64>() / column.len() as f64;
+        DVector::from_iterator(column.len(), column.iter().map(|value| value - mean))
+    };
+    let (y, x) = columns.split_last().unwrap();
+    let (y, x): (DVector<f64>, Vec<DVector<f64>>) = (centred(y), x.iter().map(centred).collect());
+    let mut rest = y.clone();
+    for (row, x) in fit.coefficients.iter().filter(|row| row.term != "(Intercept)").zip(&x) {
+        rest.axpy(-row.estimate.unwrap(), x, 1.0);
+    }
+    x.iter().map(|x| (x.dot(&rest) / (x.norm() * y.norm())).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn at_the_end_no_gradient_of_any_party_is_larger_than_the_tolerance() {
+    let cases = [("anderson", 1e-1), ("anderson", 1e-2), ("anderson", 1e-4), ("none", 1e-1)];
+    for (seed, (acceleration, tol)) in cases.into_iter().enumerate() {
+        let (case, columns) = correlated("gaussian", 3, seed as u64 + 1);
+        let more = format!("[inference]\nallowed = false\n[fit]\ntol = {tol:?}\nacceleration = {acceleration:?}\n");
+        let fits = fit_correlated(&case, &columns, 3, &more);
+        let found = steepest(&columns, &fits[0]);
+        println!("{acceleration} {tol}: {found:.1e} after {} rounds", fits[0].rounds);
+        assert!(fits[0].termination.converged(), "{acceleration} {tol}");
+        assert!(found <= 1.001 * tol, "{acceleration} {tol}: {found}");
+    }
+}
+
 #[test]
 fn correlated_blocks_take_few_rounds() {
     for (family, parties, most) in [("gaussian", 3, 45), ("binomial", 3, 55), ("gaussian", 5, 90), ("binomial", 5, 110)]
     {
         let rounds = |seed| {
             let (case, columns) = correlated(family, parties, seed);
-            let study = study(&case, parties, "all", "[inference]\nallowed = false\n");
-            let order = study.parties_in_order();
-            let frame = |role: Role| {
-                let at = order.iter().position(|party| *party == role).unwrap();
-                let kept: Vec<usize> = (10 * at..10 * (at + 1)).chain([columns.len() - 1]).collect();
-                let names: Vec<String> =
-                    kept.iter().map(|j| case.alice.get(*j).cloned().unwrap_or("y".to_string())).collect();
-                numeric(&names, &kept.iter().map(|j| columns[*j].as_slice()).collect::<Vec<_>>())
-            };
-            let fits = fitted(run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap());
+            let fits = fit_correlated(&case, &columns, parties, "[inference]\nallowed = false\n");
             assert_eq!(fits[0].termination, Termination::Converged, "{} {}", case.name, fits[0].rounds);
             fits[0].rounds
         };

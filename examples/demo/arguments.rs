@@ -357,6 +357,9 @@ pub(crate) struct Vertical {
     /// How values are made private; by default crossprod
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) mechanism: Option<MechanismName>,
+    /// Print what each party may see as well, which is in its own folder in any case
+    #[arg(long)]
+    pub(crate) verbose: bool,
     /// Whether both parties keep the limits on what may open in sealed mode; by default on
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) sealed_limits: Option<SealedLimits>,

@@ -15,7 +15,9 @@ use fedreg_party::output::{self, Folder, Format};
 
 use crate::Failure;
 use crate::arguments::{ModeName, Vertical};
+use crate::bounds;
 use crate::columns::Own;
+use crate::head::head;
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
 use crate::vertical::{Source, instead, look, study};
@@ -32,7 +34,11 @@ pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String
     merged.call = call;
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
-        Format::Text => programme(&merged, &reports, &out) + &instead(&play.file, &merged),
+        Format::Text => {
+            let study = (&play.file, bounds::terms(arguments));
+            head(study, &merged, &all, instead(&play.file, &merged), &out)
+                + &programme(&merged, &reports, &out, arguments.verbose)
+        }
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
@@ -142,10 +148,10 @@ impl<'a> Play<'a> {
     }
 }
 
-/// All that is shown of a run: the merged summary, each party's own, and what each saw.
-fn programme(merged: &Report, reports: &[Report], out: &Path) -> String {
+/// All that is shown of a run: the merged summary, each party's own where that is asked for, and what each saw.
+fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> String {
     let mut text = Format::Text.render(merged);
-    for (role, report) in merged.parties.iter().zip(reports) {
+    for (role, report) in merged.parties.iter().zip(reports).filter(|_| verbose) {
         text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
         text.push_str(&Format::Text.render(report));
     }

@@ -31,6 +31,7 @@ use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::{Own, of_parties, refuse_syntax, split};
+use crate::head::head;
 use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
 use crate::several;
@@ -69,7 +70,11 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     }
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
-        Format::Text => programme(play.mechanism(), [&merged, &alice, &bob], &out) + &instead(&play.file, &merged),
+        Format::Text => {
+            let study = (&play.file, bounds::terms(arguments));
+            let head = head(study, &merged, &[&alice, &bob], instead(&play.file, &merged), &out);
+            head + &programme(play.mechanism(), [&merged, &alice, &bob], &out, arguments.verbose)
+        }
         format => format.render(&merged),
     };
     output::print(&text).map_err(cannot_write)?;
@@ -452,10 +457,10 @@ pub(crate) fn study(
     }
 }
 
-/// All that is shown of a run: the merged summary, each party's own, and what each side saw.
-fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Path) -> String {
+/// All that is shown of a run: the merged summary, each party's own where that is asked for, and what each side saw.
+fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Path, verbose: bool) -> String {
     let mut text = Format::Text.render(merged);
-    for (role, report) in [(Role::Alice, alice), (Role::Bob, bob)] {
+    for (role, report) in [(Role::Alice, alice), (Role::Bob, bob)].into_iter().filter(|_| verbose) {
         text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
         text.push_str(&Format::Text.render(report));
     }
@@ -540,18 +545,18 @@ fn opened_on_shares(family: Family) -> String {
 }
 
 /// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.
-pub(crate) fn instead(file: &StudyFile, merged: &Report) -> String {
+pub(crate) fn instead(file: &StudyFile, merged: &Report) -> Option<String> {
     match merged.mode {
         Mode::Plain => {}
-        Mode::Sealed | Mode::Private => return String::new(),
+        Mode::Sealed | Mode::Private => return None,
     }
     let mut file = file.clone();
     file.mode = Mode::Sealed;
     if let Err(failure) = Stage::accepts(&file) {
-        return format!(
-            "\nSealed mode (--mode sealed), in which no value of a row leaves readably, has no such fit: {:#}\n",
+        return Some(format!(
+            "--mode sealed, in which no value of a row leaves readably, has no such fit: {:#}",
             failure.error
-        );
+        ));
     }
     let columns = |role: Role| {
         let own = merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT);
@@ -576,26 +581,22 @@ pub(crate) fn instead(file: &StudyFile, merged: &Report) -> String {
         .rows(Rows::All, rows, alice + bob)
         .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
     if let Err(refusal) = met {
-        return format!(
-            "\nThis run was plain. Sealed mode (--mode sealed) would have refused it, for its limits on what may open: {refusal}\n"
-        );
+        return Some(format!("--mode sealed would have refused it, for its limits on what may open: {refusal}"));
     }
     if more > 0 {
-        return format!(
-            "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row \
-             would have left readably: about {} numbers beside {} unknown values would have opened to alice, a table of cross-products, a \
-             gradient of {all} numbers several times, and {last}; the coefficients are the same.\n",
+        return Some(format!(
+            "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: about {} numbers beside {} \
+             unknown values open to alice, a table of cross-products, a gradient of {all} numbers several times, and {last}",
             table + more,
             rows * alice.min(bob),
-        );
+        ));
     }
-    format!(
-        "\nThis run was plain: see above what each side can reconstruct. With --mode sealed, the recommended mode, no value of a row would \
-         have left readably: one table of {} x {bob} cross-products, {} numbers beside {} unknown values, would have opened to alice, \
-         and {} numbers of the solution to bob; the coefficients are the same.\n",
+    Some(format!(
+        "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: one table of {} x {bob} \
+         cross-products, {} numbers beside {} unknown values, opens to alice, and {} numbers of the solution to bob",
         alice + 1,
         (alice + 1) * bob,
         rows * alice.min(bob),
         bob * (bob + 2) + 2,
-    )
+    ))
 }

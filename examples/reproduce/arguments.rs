@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 /// Reproduce published tables, ours beside theirs.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "reproduce", version)]
 pub(crate) struct Program {
     /// Which tables
@@ -24,6 +24,23 @@ pub(crate) struct Program {
     /// A CSV file with age, sex, bmi, children, smoker, region and charges. It is not shipped.
     #[arg(long, value_name = "FILE")]
     pub(crate) insurance: Option<PathBuf>,
+    /// The wine data, for `features`
+    ///
+    /// A CSV file with eleven measurements and the quality. Given twice, the first is of red wine and the second of white, and the groups are compared. It
+    /// is not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wine: Vec<PathBuf>,
+    /// The ADULT data, for `em`
+    ///
+    /// The file of the archive, without a line of names: fifteen columns, the last `<=50K` or `>50K`. It is not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) adult: Option<PathBuf>,
+    /// Census microdata such as those of IPUMS, for `em`
+    ///
+    /// A CSV file with a line of names and numeric columns, the last of them the monthly income in dollars, or 1 above 300 and 0 below. May be given twice. It is
+    /// not shipped.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ipums: Vec<PathBuf>,
     /// Folder for the page and the pictures
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -35,6 +52,8 @@ pub(crate) enum What {
     DrlrTable2,
     /// What surrounds that table: corrupted features, colluding sites, a truth that changes, coverage
     Robust,
+    /// Curves of that table's methods over corruption, batches, columns and rows, and their times
+    RobustCurves,
     /// How long fits and consolidations take
     Cost,
     /// Calibration, private vertical and robust regression, coverage of their intervals, time of their noise

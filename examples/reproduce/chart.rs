@@ -75,9 +75,23 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
     /// Which of eight colours; lines that belong together share one.
     pub(crate) colour: usize,
-    /// Numbers from elsewhere: drawn dashed with hollow marks.
-    pub(crate) published: bool,
+    /// How it is drawn.
+    pub(crate) shape: Shape,
 }
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// With a mark at each of few points.
+    Marked,
+    /// Numbers from elsewhere: dashed with hollow marks.
+    Published,
+    /// Five points at one place, the least, the quartiles and the largest: a box with whiskers, a line at its middle.
+    Box,
+}
+
+/// Half the width of a box.
+const HALF_BOX: f64 = 6.0;
 
 /// Lines over two axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,8 +119,13 @@ impl Chart {
             return html! {};
         };
         let frame = Frame::new(x, y, 64.0, 170.0);
-        let named: Vec<(usize, f64)> =
-            placed.iter().enumerate().filter_map(|(at, points)| Some((at, frame.y.at(points.last()?.1)))).collect();
+        let named: Vec<(usize, f64)> = placed
+            .iter()
+            .enumerate()
+            // Boxes of one kind share a name, which stands once.
+            .filter(|(at, _)| !self.lines[*at].name.is_empty())
+            .filter_map(|(at, points)| Some((at, frame.y.at(points.last()?.1))))
+            .collect();
         let heights = spread(&named.iter().map(|(_, y)| *y).collect::<Vec<_>>(), 13.5, frame.top, frame.bottom);
         html! {
             svg xmlns="http://www.w3.org/2000/svg" viewBox=(view_box(frame.height())) role="img" aria-label=(self.title) {
@@ -117,10 +136,14 @@ impl Chart {
                     @let points: Vec<(f64, f64)> = points.iter().map(|p| (frame.x.at(p.0), frame.y.at(p.1))).collect();
                     g class=(class(line)) {
                         title { (visible(&line.name)) }
-                        polyline.curve points=(polyline(&points)) {}
-                        @if points.len() <= 60 {
-                            @for point in &points {
-                                circle class=(if line.published { "hollow" } else { "point" }) cx=(px(point.0)) cy=(px(point.1)) r="3" {}
+                        @if line.shape == Shape::Box {
+                            polyline.curve points=(polyline(&boxed(&points))) {}
+                        } @else {
+                            polyline.curve points=(polyline(&points)) {}
+                            @if points.len() <= 60 {
+                                @for point in &points {
+                                    circle class=(if line.shape == Shape::Published { "hollow" } else { "point" }) cx=(px(point.0)) cy=(px(point.1)) r="3" {}
+                                }
                             }
                         }
                     }
@@ -151,7 +174,25 @@ impl Chart {
 
 fn class(line: &Line) -> String {
     let colour = colour(line.colour);
-    if line.published { format!("{colour} published dashed") } else { colour }
+    if line.shape == Shape::Published { format!("{colour} published dashed") } else { colour }
+}
+
+/// The outline of a box with whiskers, from five points at one place; nothing of fewer.
+fn boxed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let &[least, first, middle, third, most] = points else { return Vec::new() };
+    let (left, right) = (middle.0 - HALF_BOX, middle.0 + HALF_BOX);
+    // One stroke: up the lower whisker, around the lower half, the upper half, and up the upper whisker.
+    let corners = [
+        (left, first.1),
+        (left, middle.1),
+        (right, middle.1),
+        (left, middle.1),
+        (left, third.1),
+        (right, third.1),
+        (right, first.1),
+        first,
+    ];
+    [least, first].into_iter().chain(corners).chain([(right, first.1), (right, third.1), third, most]).collect()
 }
 
 #[cfg(test)]
@@ -163,7 +204,7 @@ mod tests {
             name: name.to_owned(),
             points: points.to_vec(),
             colour: 1,
-            published,
+            shape: if published { Shape::Published } else { Shape::Marked },
         };
         Chart {
             title: "error <against> budget".to_owned(),
@@ -185,6 +226,17 @@ mod tests {
         assert!(svg.contains("ours &amp; theirs") && svg.contains("&lt;against&gt;") && !svg.contains("NaN"));
         assert!(svg.starts_with("<?xml") && svg.contains("<style>") && svg.trim_end().ends_with("</svg>"));
         assert_eq!(Chart { lines: vec![], ..chart() }.svg(), "");
+    }
+
+    #[test]
+    fn a_box_has_its_whiskers_and_its_middle() {
+        let points: Vec<(f64, f64)> = [1.0, 2.0, 3.0, 5.0, 9.0].iter().map(|y| (10.0, *y)).collect();
+        let outline = boxed(&points);
+        assert_eq!((outline[0], outline[outline.len() - 1]), ((10.0, 1.0), (10.0, 9.0)));
+        // The middle is crossed from side to side, and no whisker lies within the box.
+        assert!(outline.windows(2).any(|pair| pair == [(4.0, 3.0), (16.0, 3.0)]));
+        assert!(outline.iter().filter(|point| point.0 == 10.0).all(|point| [1.0, 2.0, 5.0, 9.0].contains(&point.1)));
+        assert_eq!(boxed(&points[..4]), []);
     }
 
     #[test]

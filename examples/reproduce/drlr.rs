@@ -57,12 +57,45 @@ pub(crate) fn consensus(
 }
 
 /// The coefficients that a stream of estimates ends with.
-fn streamed(estimates: &[Estimate], settings: OnlineSettings) -> anyhow::Result<DVector<f64>> {
+pub(crate) fn streamed(estimates: &[Estimate], settings: OnlineSettings) -> anyhow::Result<DVector<f64>> {
     let mut online = Online::new(settings, estimates.first().context("no estimates")?.coefficients.len(), true)?;
     for estimate in estimates {
         online.push(estimate.clone())?;
     }
     Ok(online.consensus()?.coefficients)
+}
+
+/// Names of all methods.
+pub(crate) const NAMES: [&str; 8] = {
+    let mut names = [""; 8];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = METHODS[at].0;
+        at += 1;
+    }
+    names
+};
+
+/// Errors of all methods on one data set, in the order of their names.
+pub(crate) fn errors(
+    rng: &mut ChaCha8Rng,
+    batches: &[SyntheticBatch],
+    beta: &DVector<f64>,
+) -> anyhow::Result<Vec<f64>> {
+    let start = unit_direction(rng, beta.len()) * (beta.len() as f64).sqrt();
+    let estimates = estimates(batches, Start::Ols)?;
+    let singular = "columns of a simulated batch depend on each other";
+    let found = [
+        baselines::least_squares_average(batches).context(singular)?,
+        baselines::first_hard_thresholding_average(batches).context(singular)?,
+        baselines::passive_aggressive(batches, start, 22.0),
+        baselines::online_trimmed(batches, |_| 0.5).context(singular)?,
+        baselines::online_trimmed(batches, |b| b.corrupted).context(singular)?,
+        streamed(&estimates, OnlineSettings::source())?,
+        consensus(&estimates, Method::Pivot)?.coefficients,
+        consensus(&estimates, Method::Refine)?.coefficients,
+    ];
+    Ok(found.iter().map(|found| (found - beta).norm()).collect())
 }
 
 pub(crate) fn table(run: &Run) -> anyhow::Result<Document> {
@@ -85,20 +118,7 @@ pub(crate) fn table(run: &Run) -> anyhow::Result<Document> {
                 .into_iter()
                 .map(|share| batch(&mut rng, &beta, &BatchLaw::published(n, share)))
                 .collect();
-            let start = unit_direction(&mut rng, p) * (p as f64).sqrt();
-            let estimates = estimates(&batches, Start::Ols)?;
-            let singular = "columns of a simulated batch depend on each other";
-            let found = [
-                baselines::least_squares_average(&batches).context(singular)?,
-                baselines::first_hard_thresholding_average(&batches).context(singular)?,
-                baselines::passive_aggressive(&batches, start, 22.0),
-                baselines::online_trimmed(&batches, |_| 0.5).context(singular)?,
-                baselines::online_trimmed(&batches, |b| b.corrupted).context(singular)?,
-                streamed(&estimates, OnlineSettings::source())?,
-                consensus(&estimates, Method::Pivot)?.coefficients,
-                consensus(&estimates, Method::Refine)?.coefficients,
-            ];
-            Ok(found.iter().map(|found| (found - &beta).norm()).collect())
+            errors(&mut rng, &batches, &beta)
         })?);
     }
     let of = |method: usize| -> Vec<f64> { measured.iter().map(|row| row[method]).collect() };

@@ -1,5 +1,10 @@
 //! Private gradient expectation maximisation.
 
+#[path = "em/census.rs"]
+mod census;
+#[path = "em/sweeps.rs"]
+mod sweeps;
+
 use fedreg_common::bounded::SimulatedNoise;
 use fedreg_common::methods::em::{
     DEFAULT_SMOOTHING, Estimator, Model, Records, Settings, Stated, Update, averaged_rounds, catoni_scale, clip_bound,
@@ -55,6 +60,8 @@ const CASES: [Case; 3] = [
 enum Bound {
     Nothing,
     Clip,
+    /// Clipped at this norm, and the last round is the estimate: the baseline of the paper with its choice of 1.
+    ClipAt(f64),
     Catoni,
     /// Algorithm 2 with the scale at which two of its formulas agree, at this epsilon.
     Printed(f64),
@@ -64,10 +71,11 @@ const COLUMNS: usize = 10;
 const ROUNDS: u32 = 22;
 
 pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
+    // What cannot be used is refused before anything is computed.
+    let tables = census::given(run)?;
     let mut document = Document::new("Private expectation maximisation");
     let n = run.size(10_000, 1000);
     let seeds = run.seeds(5);
-    let delta = 1.0 / n as f64;
     document.paragraph(format!(
         "Median |beta^ - beta| of {seeds} data sets: {n} records, 10 columns, 22 rounds, |beta| = 3, sigma = 1, random start. delta = 1/n \
          as in the paper, and only here: it is not a meaningful promise. Oracle: numpy, five data sets of 10 000 records. Paper: \
@@ -75,120 +83,157 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
          it has no numbers, only pictures."
     ));
     for case in &CASES {
-        let error = |bound: Bound, mu: f64, sites: usize| -> anyhow::Result<f64> {
-            Ok(median(each(seeds, |seed| one(case.model, n, bound, mu, sites, seed))?))
-        };
-        let plain = error(Bound::Nothing, 1.0, 1)?;
-        let at = |bound: &dyn Fn(f64) -> (Bound, f64, usize)| -> anyhow::Result<[f64; 3]> {
-            let mut found = [f64::NAN; 3];
-            for (place, epsilon) in EPSILONS.into_iter().enumerate() {
-                let (bound, mu, sites) = bound(epsilon);
-                found[place] = error(bound, mu, sites)?;
-            }
-            Ok(found)
-        };
-        let exact = |epsilon: f64| gaussian_mu(epsilon, delta);
-        let clip = at(&|epsilon| (Bound::Clip, exact(epsilon), 1))?;
-        let five = at(&|epsilon| (Bound::Clip, exact(epsilon), 5))?;
-        let catoni = at(&|epsilon| (Bound::Catoni, exact(epsilon), 1))?;
-        // The account of Bun and Steinke as a Gaussian budget.
-        let published = at(&|epsilon| (Bound::Printed(epsilon), 2f64.sqrt() * printed::budget(epsilon, delta), 1))?;
-        let printed_exact = at(&|epsilon| (Bound::Printed(epsilon), exact(epsilon), 1))?;
-        let mut table = Table::new(case.title, ["method", "epsilon 0.2", "0.5", "1"]);
-        table.ours(row("no privacy", &[plain; 3]));
-        table.published(row("  oracle", &[case.plain.0; 3]));
-        table.ours(row("Algorithm 2, the paper's account", &published));
-        table.published(row("  oracle", &case.paper[0]));
-        table.ours(row("Algorithm 2, exact account", &printed_exact));
-        table.published(row("  oracle", &case.paper[1]));
-        table.ours(row("catoni, our scale", &catoni));
-        table.ours(row("clip", &clip));
-        table.published(row("  oracle", &case.clip.0));
-        table.ours(row("clip, five sites that trust nobody", &five));
-        document.table(table);
-        let lines = vec![
-            line("no privacy", 7, &EPSILONS, &[plain; 3], false),
-            line("clip", 0, &EPSILONS, &clip, false),
-            line("clip, oracle", 0, &EPSILONS, &case.clip.0, true),
-            line("clip, five sites", 2, &EPSILONS, &five, false),
-            line("catoni", 1, &EPSILONS, &catoni, false),
-            line("Algorithm 2, oracle", 1, &EPSILONS, &case.paper[0], true),
-        ];
-        let chart = Chart {
-            title: format!("Error against epsilon, {}", case.title),
-            x: Axis::logarithmic("epsilon"),
-            y: Axis::logarithmic("error"),
-            lines,
-        };
-        document.figure(case.model.name(), chart, format!("{}. Dashed: the oracle.", case.title));
-        run.target(&mut document, plain, case.plain.1, "no privacy");
-        for (place, epsilon) in EPSILONS.iter().enumerate() {
-            run.target(&mut document, clip[place], case.clip.1[place], &format!("clip at epsilon {epsilon}"));
-            run.target(
-                &mut document,
-                catoni[place],
-                1.2 * case.paper[1][place],
-                &format!("catoni at epsilon {epsilon}"),
-            );
-        }
-        document.paragraph(format!(
-            "Five sites that each add their own noise, against one that holds all records: {} times the error at epsilon 1.",
-            number(five[2] / clip[2])
-        ));
-        document.finding(
-            published[2] < 1.5 * plain,
-            format!(
-                "at epsilon 1 the private estimate of Algorithm 2 is nearly as good as the one without privacy: {} against {}",
-                number(published[2]),
-                number(plain)
-            ),
-        );
-        document.finding(
-            clip[2] > published[2],
-            format!(
-                "plain clipping of gradients is worse than the paper's estimator: {} against {}",
-                number(clip[2]),
-                number(published[2])
-            ),
-        );
+        of_case(run, &mut document, case, n, seeds)?;
+    }
+    sweeps::tables(run, &mut document)?;
+    document.heading("Census data");
+    if tables.is_empty() {
+        document.paragraph("Census data are left out: give them with --adult FILE and --ipums FILE.");
+    }
+    for table in &tables {
+        census::errors(run, &mut document, table)?;
     }
     weight(run, &mut document)?;
     truncation(&mut document);
     Ok(document)
 }
 
+/// The table of one model, its plot and what it shows.
+fn of_case(run: &Run, document: &mut Document, case: &Case, n: usize, seeds: u64) -> anyhow::Result<()> {
+    let delta = 1.0 / n as f64;
+    let error = |bound: Bound, mu: f64, sites: usize| -> anyhow::Result<f64> {
+        Ok(median(each(seeds, |seed| one(case.model, n, bound, mu, sites, seed))?))
+    };
+    let plain = error(Bound::Nothing, 1.0, 1)?;
+    let at = |bound: &dyn Fn(f64) -> (Bound, f64, usize)| -> anyhow::Result<[f64; 3]> {
+        let mut found = [f64::NAN; 3];
+        for (place, epsilon) in EPSILONS.into_iter().enumerate() {
+            let (bound, mu, sites) = bound(epsilon);
+            found[place] = error(bound, mu, sites)?;
+        }
+        Ok(found)
+    };
+    let exact = |epsilon: f64| gaussian_mu(epsilon, delta);
+    let clip = at(&|epsilon| (Bound::Clip, exact(epsilon), 1))?;
+    let five = at(&|epsilon| (Bound::Clip, exact(epsilon), 5))?;
+    let catoni = at(&|epsilon| (Bound::Catoni, exact(epsilon), 1))?;
+    // The account of Bun and Steinke as a Gaussian budget.
+    let published = at(&|epsilon| (Bound::Printed(epsilon), 2f64.sqrt() * printed::budget(epsilon, delta), 1))?;
+    let printed_exact = at(&|epsilon| (Bound::Printed(epsilon), exact(epsilon), 1))?;
+    let mut table = Table::new(case.title, ["method", "epsilon 0.2", "0.5", "1"]);
+    table.ours(row("no privacy", &[plain; 3]));
+    table.published(row("  oracle", &[case.plain.0; 3]));
+    table.ours(row("Algorithm 2, the paper's account", &published));
+    table.published(row("  oracle", &case.paper[0]));
+    table.ours(row("Algorithm 2, exact account", &printed_exact));
+    table.published(row("  oracle", &case.paper[1]));
+    table.ours(row("catoni, our scale", &catoni));
+    table.ours(row("clip", &clip));
+    table.published(row("  oracle", &case.clip.0));
+    table.ours(row("clip, five sites that trust nobody", &five));
+    document.table(table);
+    let lines = vec![
+        line("no privacy", 7, &EPSILONS, &[plain; 3], false),
+        line("clip", 0, &EPSILONS, &clip, false),
+        line("clip, oracle", 0, &EPSILONS, &case.clip.0, true),
+        line("clip, five sites", 2, &EPSILONS, &five, false),
+        line("catoni", 1, &EPSILONS, &catoni, false),
+        line("Algorithm 2, oracle", 1, &EPSILONS, &case.paper[0], true),
+    ];
+    let chart = Chart {
+        title: format!("Error against epsilon, {}", case.title),
+        x: Axis::logarithmic("epsilon"),
+        y: Axis::logarithmic("error"),
+        lines,
+    };
+    document.figure(case.model.name(), chart, format!("{}. Dashed: the oracle.", case.title));
+    run.target(document, plain, case.plain.1, "no privacy");
+    for (place, epsilon) in EPSILONS.iter().enumerate() {
+        run.target(document, clip[place], case.clip.1[place], &format!("clip at epsilon {epsilon}"));
+        run.target(document, catoni[place], 1.2 * case.paper[1][place], &format!("catoni at epsilon {epsilon}"));
+    }
+    document.paragraph(format!(
+        "Five sites that each add their own noise, against one that holds all records: {} times the error at epsilon 1.",
+        number(five[2] / clip[2])
+    ));
+    document.finding(
+        published[2] < 1.5 * plain,
+        format!(
+            "at epsilon 1 the private estimate of Algorithm 2 is nearly as good as the one without privacy: {} against {}",
+            number(published[2]),
+            number(plain)
+        ),
+    );
+    document.finding(
+        clip[2] > published[2],
+        format!(
+            "plain clipping of gradients is worse than the paper's estimator: {} against {}",
+            number(clip[2]),
+            number(published[2])
+        ),
+    );
+    Ok(())
+}
+
 fn one(model: Model, n: usize, bound: Bound, mu: f64, sites: usize, seed: u64) -> anyhow::Result<f64> {
-    let truth = simulate::direction(COLUMNS, 3.0, 100 + seed);
-    let records: Vec<Records> = (0..sites)
-        .map(|site| simulate::draw(model, 1.0, &truth, n / sites, 0.1, 1000 + seed * 16 + site as u64))
-        .collect::<Result<_, _>>()?;
-    let tau = 1.0 + if model == Model::GaussianMixture { truth.amax().powi(2) } else { 9.0 };
-    let mut stated = Stated {
-        model,
-        columns: COLUMNS,
-        sigma: 1.0,
-        tau,
-        rounds: ROUNDS,
-        estimator: Estimator::None,
-        update: Update::Gradient { step: 1.0 },
-        averaged: if bound == Bound::Clip { averaged_rounds(ROUNDS) } else { 1 },
-    };
-    stated.estimator = match bound {
-        Bound::Nothing => Estimator::None,
-        Bound::Clip => Estimator::Clip { bound: clip_bound(COLUMNS, tau) },
-        Bound::Catoni => Estimator::Catoni {
-            scale: catoni_scale(&stated, DEFAULT_SMOOTHING, n as u64, sites as u32, mu),
-            smoothing: DEFAULT_SMOOTHING,
-        },
-        Bound::Printed(epsilon) => Estimator::Catoni {
-            scale: printed::scales(n as f64, COLUMNS as f64, tau, epsilon, 1.0 / n as f64, 0.05)[1],
-            smoothing: (COLUMNS as f64 / 0.05).ln().sqrt(),
-        },
-    };
-    let settings = Settings::try_from(stated)?;
-    let start = simulate::direction(COLUMNS, if model.sign_is_free() { 1.5 } else { 0.45 }, 500 + seed);
-    let path = simulate::fit(&settings, &records, &start, mu, &mut SimulatedNoise::seeded(9000 + seed))?;
-    Ok(model.distance(&settings.estimate(&path), &truth))
+    let trial = Trial { model, n, columns: COLUMNS, rounds: ROUNDS, update: Update::Gradient { step: 1.0 } };
+    let path = trial.path(bound, mu, sites, seed)?;
+    Ok(model.distance(&path.settings.estimate(&path.coefficients), &trial.truth(seed)))
+}
+
+/// A fit of invented records with `|beta| = 3` and `sigma = 1`.
+#[derive(Clone, Copy)]
+struct Trial {
+    model: Model,
+    n: usize,
+    columns: usize,
+    rounds: u32,
+    update: Update,
+}
+
+/// The coefficients after every round, the start first.
+struct Path {
+    settings: Settings,
+    coefficients: Vec<DVector<f64>>,
+}
+
+impl Trial {
+    fn truth(&self, seed: u64) -> DVector<f64> {
+        simulate::direction(self.columns, 3.0, 100 + seed)
+    }
+
+    fn path(&self, bound: Bound, mu: f64, sites: usize, seed: u64) -> anyhow::Result<Path> {
+        let Trial { model, n, columns, .. } = *self;
+        let truth = self.truth(seed);
+        let records: Vec<Records> = (0..sites)
+            .map(|site| simulate::draw(model, 1.0, &truth, n / sites, 0.1, 1000 + seed * 16 + site as u64))
+            .collect::<Result<_, _>>()?;
+        let tau = 1.0 + if model == Model::GaussianMixture { truth.amax().powi(2) } else { 9.0 };
+        let settings = self.settings((1.0, tau), bound, mu, sites)?;
+        let start = simulate::direction(columns, if model.sign_is_free() { 1.5 } else { 0.45 }, 500 + seed);
+        let coefficients = simulate::fit(&settings, &records, &start, mu, &mut SimulatedNoise::seeded(9000 + seed))?;
+        Ok(Path { settings, coefficients })
+    }
+
+    fn settings(&self, (sigma, tau): (f64, f64), bound: Bound, mu: f64, sites: usize) -> anyhow::Result<Settings> {
+        let Trial { model, n, columns, rounds, update } = *self;
+        let averaged = if bound == Bound::Clip { averaged_rounds(rounds) } else { 1 };
+        let mut stated = Stated { model, columns, sigma, tau, rounds, estimator: Estimator::None, update, averaged };
+        stated.estimator = match bound {
+            Bound::Nothing => Estimator::None,
+            Bound::Clip => Estimator::Clip { bound: clip_bound(columns, tau) },
+            Bound::ClipAt(bound) => Estimator::Clip { bound },
+            Bound::Catoni => Estimator::Catoni {
+                scale: catoni_scale(&stated, DEFAULT_SMOOTHING, n as u64, sites as u32, mu),
+                smoothing: DEFAULT_SMOOTHING,
+            },
+            Bound::Printed(epsilon) => Estimator::Catoni {
+                scale: printed::scales(n as f64, columns as f64, tau, epsilon, 1.0 / n as f64, 0.05)[1],
+                smoothing: (columns as f64 / 0.05).ln().sqrt(),
+            },
+        };
+        Ok(Settings::try_from(stated)?)
+    }
 }
 
 fn weight(run: &Run, document: &mut Document) -> anyhow::Result<()> {

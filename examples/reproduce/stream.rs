@@ -1,7 +1,12 @@
 //! Streams under local privacy.
 
+#[path = "stream/cases.rs"]
+mod cases;
+#[path = "stream/rates.rs"]
+mod rates;
+
 use fedreg_common::bounded::SimulatedNoise;
-use fedreg_common::methods::stream::{Average, Basis, Grid, Kernel, Loss, Settings, Stated, Step};
+use fedreg_common::methods::stream::{Average, Basis, Grid, Kernel, Learner, Loss, Settings, Stated, Step};
 use fedreg_common::privacy::accountant::gaussian_mu;
 
 use crate::Run;
@@ -11,6 +16,8 @@ use crate::research::streams::{Sine, run as stream, squared_error};
 use crate::tables::{each, line, median, number, row};
 
 const HUBER: Loss = Loss::Huber { tau: 1.0 };
+/// Constant steps without noise.
+const PLAIN: &[f64] = &[0.03, 0.06, 0.125, 0.25, 0.5];
 const LENGTHS: [usize; 3] = [2000, 10_000, 40_000];
 
 pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
@@ -24,7 +31,6 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
          every tenth record outright; here delta is 1e-5."
     ));
     let lengths: &[usize] = run.size(&LENGTHS[..], &LENGTHS[..1]);
-    let plain: &[f64] = &[0.03, 0.06, 0.125, 0.25, 0.5];
     let private: &[f64] =
         run.size(&[0.0002, 0.0004, 0.0007, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.008], &[0.001, 0.004]);
     let cases: [(&str, Option<f64>, [f64; 3]); 3] = [
@@ -41,8 +47,8 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     for (colour, (name, mu, oracle)) in cases.into_iter().enumerate() {
         let mut found = Vec::new();
         for &n in lengths {
-            let steps = if mu.is_some() { private } else { plain };
-            found.push(best(&basis, HUBER, law, n, mu, steps, seeds)?);
+            let steps = if mu.is_some() { private } else { PLAIN };
+            found.push(best(&basis, HUBER, (law, Sine::function), n, mu, steps, seeds)?.median);
         }
         table.ours(row(name, &found));
         table.published(row("  oracle", &oracle[..lengths.len()]));
@@ -72,6 +78,8 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     };
     document.figure("errors", chart, "Dashed: the oracle.");
     tails(run, &mut document, &basis)?;
+    cases::tables(run, &mut document, &basis)?;
+    rates::tables(run, &mut document)?;
     Ok(document)
 }
 
@@ -83,8 +91,9 @@ fn tails(run: &Run, document: &mut Document, basis: &Basis) -> anyhow::Result<()
         Table::new("Integrated squared error under half a t(1.5) variable", ["loss", "500 records", "4000 records"]);
     let (mut squares, mut huber) = (Vec::new(), Vec::new());
     for n in [500, 4000] {
-        huber.push(best(basis, HUBER, heavy, n, None, &[0.03, 0.06, 0.125, 0.25, 0.5], seeds)?);
-        squares.push(best(basis, Loss::Squares, heavy, n, None, &[0.004, 0.015, 0.03, 0.06, 0.125], seeds)?);
+        let law = (heavy, Sine::function as fn(f64) -> f64);
+        huber.push(best(basis, HUBER, law, n, None, PLAIN, seeds)?.median);
+        squares.push(best(basis, Loss::Squares, law, n, None, &[0.004, 0.015, 0.03, 0.06, 0.125], seeds)?.median);
     }
     table.ours(row("least squares", &squares));
     table.published(row("  oracle", &[0.049, 0.0078]));
@@ -101,27 +110,64 @@ fn tails(run: &Run, document: &mut Document, basis: &Basis) -> anyhow::Result<()
     Ok(())
 }
 
-/// The least median error over the steps and both averages.
+/// The constant step and the average with the least median error.
+struct Best {
+    median: f64,
+    /// Of each seed.
+    errors: Vec<f64>,
+    step: f64,
+    part: Average,
+}
+
+impl Best {
+    /// The seed whose error is nearest the middle.
+    fn typical(&self) -> u64 {
+        let apart = |seed: &usize| (self.errors[*seed] - self.median).abs();
+        (0..self.errors.len()).min_by(|a, b| apart(a).total_cmp(&apart(b))).unwrap_or(0) as u64
+    }
+}
+
+fn settings(basis: &Basis, loss: Loss, step: Step) -> anyhow::Result<Settings> {
+    Ok(Settings::try_from(Stated { basis: basis.clone(), loss, step })?)
+}
+
+/// The learner after a stream.
+fn fitted(
+    settings: &Settings,
+    (law, function): (Sine, fn(f64) -> f64),
+    n: usize,
+    mu: Option<f64>,
+    noise: &mut SimulatedNoise,
+    seed: u64,
+) -> anyhow::Result<Learner> {
+    Ok(stream(settings, &law.draw(function, n, seed), mu, noise)?)
+}
+
+/// The best over the steps and both averages.
 fn best(
     basis: &Basis,
     loss: Loss,
-    law: Sine,
+    law: (Sine, fn(f64) -> f64),
     n: usize,
     mu: Option<f64>,
     steps: &[f64],
     seeds: u64,
-) -> anyhow::Result<f64> {
-    let mut best = f64::INFINITY;
+) -> anyhow::Result<Best> {
+    let mut best = Best { median: f64::INFINITY, errors: Vec::new(), step: steps[0], part: Average::LastHalf };
     for &length in steps {
-        let settings = Settings::try_from(Stated { basis: basis.clone(), loss, step: Step::Constant { length } })?;
+        let settings = settings(basis, loss, Step::Constant { length })?;
         let errors = each(seeds, |seed| {
-            let learner = stream(&settings, &law.draw(n, seed), mu, &mut SimulatedNoise::seeded(seed + 100))?;
-            let part = |part| squared_error(&settings, &learner, part);
-            Ok((part(Average::LastHalf)?, part(Average::All)?))
+            let learner = fitted(&settings, law, n, mu, &mut SimulatedNoise::seeded(seed + 100), seed)?;
+            let part = |part| squared_error(law.1, &settings, &learner, part);
+            Ok([part(Average::LastHalf)?, part(Average::All)?])
         })?;
-        let half = median(errors.iter().map(|e| e.0).collect());
-        let all = median(errors.iter().map(|e| e.1).collect());
-        best = best.min(half).min(all);
+        for (at, part) in [Average::LastHalf, Average::All].into_iter().enumerate() {
+            let errors: Vec<f64> = errors.iter().map(|errors| errors[at]).collect();
+            let middle = median(errors.clone());
+            if middle < best.median {
+                best = Best { median: middle, errors, step: length, part };
+            }
+        }
     }
     Ok(best)
 }

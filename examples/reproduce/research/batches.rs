@@ -182,6 +182,17 @@ pub(crate) fn mixed_shares(rng: &mut impl Rng, batches: usize, bad: usize) -> Ve
     shares
 }
 
+/// Shares for `batches` batches whose mean is `total`, drawn evenly from 0 to twice that and scaled; none is above 0.95.
+pub(crate) fn scattered_shares(rng: &mut impl Rng, batches: usize, total: f64) -> Vec<f64> {
+    let mut shares: Vec<f64> = (0..batches).map(|_| rng.random()).collect();
+    // What is cut off at the top is made up for by the others.
+    for _ in 0..100 {
+        let mean = shares.iter().sum::<f64>() / batches as f64;
+        shares.iter_mut().for_each(|share| *share = (*share * total / mean).min(0.95));
+    }
+    shares
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
@@ -236,5 +247,10 @@ mod tests {
         let mixed = mixed_shares(&mut rng, 20, 6);
         assert_eq!(mixed.iter().filter(|s| **s == 0.9).count(), 6);
         assert_eq!(mixed.len(), 20);
+        for total in [0.05, 0.3, 0.45] {
+            let scattered = scattered_shares(&mut rng, 20, total);
+            assert!((scattered.iter().sum::<f64>() / 20.0 - total).abs() < 1e-6, "{total}: {scattered:?}");
+            assert!(scattered.iter().all(|share| (0.0..=0.95).contains(share)));
+        }
     }
 }

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma, StandardNormal};
 
-use super::solvers::{MinimumNorm, minimum_norm};
+use super::solvers::minimum_norm;
 
 /// The cosine features with random offset of the paper's public code, `cos(w'x + u) sqrt(2/N)`: their rows have norm 1 on average only.
 pub(crate) fn cosine_features(x: &DMatrix<f64>, count: usize, frequency_sd: f64, seed: u64) -> DMatrix<f64> {
@@ -55,15 +55,28 @@ pub(crate) fn algorithm_1(
     delta: f64,
     seed: u64,
 ) -> Result<DVector<f64>, FeatureError> {
-    let MinimumNorm { coefficients, .. } = minimum_norm(a, y)?;
+    noised(minimum_norm(a, y)?.coefficients, noise, epsilon, delta, seed)
+}
+
+/// What Algorithm 1 adds to these coefficients. Not private.
+///
+/// # Errors
+/// A law without meaning.
+pub(crate) fn noised(
+    coefficients: DVector<f64>,
+    noise: PaperNoise,
+    epsilon: f64,
+    delta: f64,
+    seed: u64,
+) -> Result<DVector<f64>, FeatureError> {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
-    let z: DVector<f64> = DVector::from_fn(a.ncols(), |_, _| StandardNormal.sample(&mut generator));
-    let claimed = claimed_sensitivity(a.ncols());
+    let z: DVector<f64> = DVector::from_fn(coefficients.len(), |_, _| StandardNormal.sample(&mut generator));
+    let (count, claimed) = (coefficients.len() as f64, claimed_sensitivity(coefficients.len()));
     Ok(coefficients
         + match noise {
             PaperNoise::Gauss => z * ((2.0 * (1.25 / delta).ln()).sqrt() * claimed / epsilon),
             PaperNoise::Gamma => {
-                let length = Gamma::new(a.ncols() as f64, claimed / epsilon)
+                let length = Gamma::new(count, claimed / epsilon)
                     .map_err(|_| FeatureError::NotFinite { what: "noise" })?
                     .sample(&mut generator);
                 let norm = z.norm();

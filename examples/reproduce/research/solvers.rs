@@ -147,6 +147,28 @@ pub(crate) fn kaczmarz(rows: &DMatrix<f64>, y: &DVector<f64>, how: &Kaczmarz) ->
     Ok(done)
 }
 
+/// Stochastic gradient descent on the squared residuals from zero: one pass over the records in random order, one at a time, all steps equal. `rows` is
+/// `A'` as in [`kaczmarz`].
+///
+/// # Errors
+/// Other than one outcome per record.
+pub(crate) fn gradients(
+    rows: &DMatrix<f64>,
+    y: &DVector<f64>,
+    step: f64,
+    seed: u64,
+) -> Result<DVector<f64>, FeatureError> {
+    outcomes(rows.ncols(), y)?;
+    let mut order: Vec<usize> = (0..y.len()).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let mut coefficients = DVector::zeros(rows.nrows());
+    for i in order {
+        let row = rows.column(i);
+        coefficients.axpy(step * (y[i] - row.dot(&coefficients)), &row, 1.0);
+    }
+    Ok(coefficients)
+}
+
 fn outcomes(expected: usize, y: &DVector<f64>) -> Result<(), FeatureError> {
     let actual = y.len();
     if expected == actual { Ok(()) } else { Err(FeatureError::Size { what: "outcomes", expected, actual }) }

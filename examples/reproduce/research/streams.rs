@@ -9,7 +9,7 @@ use rand_distr::{Distribution, StudentT};
 /// Points of the quadrature.
 const POINTS: u32 = 200;
 
-/// `y = sin(2 pi x) + scale * t`, `x` uniform, `t` of Student's law.
+/// `y = sin(2 pi x) + scale * t`, or another function in place of the sine; `x` uniform, `t` of Student's law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sine {
     /// Degrees of freedom.
@@ -24,15 +24,15 @@ impl Sine {
         (std::f64::consts::TAU * x).sin()
     }
 
-    /// The first `records` records of the stream with this seed.
-    pub(crate) fn draw(&self, records: usize, seed: u64) -> Vec<(f64, f64)> {
+    /// The first `records` records of the stream with this seed, around the sine or another function.
+    pub(crate) fn draw(&self, function: fn(f64) -> f64, records: usize, seed: u64) -> Vec<(f64, f64)> {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         let law = StudentT::new(self.freedom);
         (0..records)
             .map(|_| {
                 let x: f64 = generator.random();
                 let noise = law.as_ref().map_or(0.0, |law| law.sample(&mut generator));
-                (x, Sine::function(x) + self.scale * noise)
+                (x, function(x) + self.scale * noise)
             })
             .collect()
     }
@@ -61,16 +61,21 @@ pub(crate) fn run(
     Ok(learner)
 }
 
-/// Integrated squared distance of the averaged function from the sine, by the midpoint rule.
+/// Integrated squared distance of the averaged function from a function, by the midpoint rule.
 ///
 /// # Errors
 /// Settings for another number of covariates.
-pub(crate) fn squared_error(settings: &Settings, learner: &Learner, part: Average) -> Result<f64, StreamError> {
+pub(crate) fn squared_error(
+    function: fn(f64) -> f64,
+    settings: &Settings,
+    learner: &Learner,
+    part: Average,
+) -> Result<f64, StreamError> {
     let average = learner.average(part);
     let mut sum = 0.0;
     for index in 0..POINTS {
         let x = (f64::from(index) + 0.5) / f64::from(POINTS);
-        sum += (settings.predict(&average, &[x])? - Sine::function(x)).powi(2);
+        sum += (settings.predict(&average, &[x])? - function(x)).powi(2);
     }
     Ok(sum / f64::from(POINTS))
 }

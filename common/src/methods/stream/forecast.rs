@@ -101,10 +101,7 @@ impl Forecast {
             let begins = if taken < first { first } else { records };
             let length = (taken / 1000).max(1).min(if taken < SINGLE { 1 } else { u64::MAX }).min(begins - taken);
             let middle = taken as f64 + 0.5 * (length as f64 + 1.0);
-            let step = match stated.step {
-                Step::Constant { length } => length,
-                Step::Root { length } => length / middle.sqrt(),
-            };
+            let step = stated.step.at(middle);
             let of_group = |(group, path): (&Group, &Path)| {
                 group.count * group.moment * (path.wrong * path.wrong + path.noise.now + path.sampling.now)
             };

@@ -7,6 +7,8 @@ use crate::bounded::{Ball, Bounded, is_radius};
 
 /// Blocks of which the average over the last half is made.
 const BLOCKS: usize = 16;
+/// Most records that a stream may be stated to have.
+const MOST_RECORDS: u64 = 1_000_000_000_000_000;
 
 /// How a residual counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -35,6 +37,75 @@ pub enum Step {
         /// Step length of the first record.
         length: f64,
     },
+    /// `length / n^exponent`: the non-constant schedule of the source.
+    Power {
+        /// Step length of the first record.
+        length: f64,
+        /// From 0 to below 1.
+        exponent: f64,
+    },
+    /// `length / records^exponent` for every record: the constant schedule of the source, for a stream of known length.
+    Horizon {
+        /// Step length of a stream of one record.
+        length: f64,
+        /// From 0 to below 1.
+        exponent: f64,
+        /// How many records are to come, of all sites together.
+        records: u64,
+    },
+}
+
+impl Step {
+    /// The length that a study states, before anything shrinks it.
+    pub fn length(self) -> f64 {
+        let (Step::Constant { length }
+        | Step::Root { length }
+        | Step::Power { length, .. }
+        | Step::Horizon { length, .. }) = self;
+        length
+    }
+
+    /// The same schedule with another stated length.
+    #[must_use]
+    pub fn with_length(self, length: f64) -> Step {
+        match self {
+            Step::Constant { .. } => Step::Constant { length },
+            Step::Root { .. } => Step::Root { length },
+            Step::Power { exponent, .. } => Step::Power { length, exponent },
+            Step::Horizon { exponent, records, .. } => Step::Horizon { length, exponent, records },
+        }
+    }
+
+    /// How far the `record`-th record moves the function, counted from 1.
+    pub fn at(self, record: f64) -> f64 {
+        match self {
+            Step::Constant { length } => length,
+            Step::Root { length } => length / record.sqrt(),
+            Step::Power { length, exponent } => length / record.powf(exponent),
+            Step::Horizon { length, exponent, records } => length / (records as f64).powf(exponent),
+        }
+    }
+
+    fn check(self) -> Result<(), StreamError> {
+        let length = self.length();
+        if !(length > 0.0 && length <= 10.0) {
+            return Err(StreamError::Setting { what: "the step", expected: "positive and at most 10", actual: length });
+        }
+        let (exponent, records) = match self {
+            Step::Constant { .. } | Step::Root { .. } => return Ok(()),
+            Step::Power { exponent, .. } => (exponent, 1),
+            Step::Horizon { exponent, records, .. } => (exponent, records),
+        };
+        if !(0.0..1.0).contains(&exponent) {
+            let expected = "at least 0 and below 1";
+            return Err(StreamError::Setting { what: "the exponent of the step", expected, actual: exponent });
+        }
+        if !(1..=MOST_RECORDS).contains(&records) {
+            let (what, expected) = ("the number of records to come", "from 1 to 1e15");
+            return Err(StreamError::Setting { what, expected, actual: records as f64 });
+        }
+        Ok(())
+    }
 }
 
 /// Which records' weights are averaged.
@@ -77,10 +148,7 @@ impl TryFrom<Stated> for Settings {
         {
             return Err(StreamError::Setting { what: "tau", expected: "positive", actual: tau });
         }
-        let (Step::Constant { length } | Step::Root { length }) = stated.step;
-        if !(length > 0.0 && length <= 10.0) {
-            return Err(StreamError::Setting { what: "the step", expected: "positive and at most 10", actual: length });
-        }
+        stated.step.check()?;
         Ok(Settings(stated))
     }
 }
@@ -194,16 +262,9 @@ impl Settings {
     pub fn step(&self, weights: &mut [f64], record: u64, message: &[f64]) -> Result<(), StreamError> {
         length("weights", self.0.basis.len(), weights.len())?;
         length("message", weights.len(), message.len())?;
-        let step = self.step_of(record);
+        let step = self.0.step.at(record as f64);
         weights.iter_mut().zip(message).for_each(|(weight, u)| *weight += step * u);
         Ok(())
-    }
-
-    fn step_of(&self, record: u64) -> f64 {
-        match self.0.step {
-            Step::Constant { length } => length,
-            Step::Root { length } => length / (record as f64).sqrt(),
-        }
     }
 }
 
@@ -294,7 +355,7 @@ impl Learner {
         if !message.iter().all(|value| value.is_finite()) {
             return Err(StreamError::NotFinite { what: "message" });
         }
-        let step = settings.step_of(self.records + 1);
+        let step = settings.0.step.at((self.records + 1) as f64);
         let next: Vec<f64> = self.weights.iter().zip(message).map(|(w, u)| w + step * u).collect();
         if !next.iter().all(|value| value.is_finite()) {
             return Err(StreamError::NotFinite { what: "message" });

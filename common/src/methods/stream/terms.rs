@@ -54,6 +54,12 @@ pub struct StreamTerms {
     pub step: Option<f64>,
     /// How steps shrink.
     pub decay: DecayName,
+    /// With the decays `power` and `horizon`: the power of the number of records that a step is divided by, at least 0 and below 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exponent: Option<f64>,
+    /// With the decay `horizon`: how many records are to come, of all sites together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub horizon: Option<u64>,
     /// Which part of the path is averaged.
     pub average: Average,
     /// Most records of one person.
@@ -71,6 +77,8 @@ impl Default for StreamTerms {
             tau: None,
             step: None,
             decay: DecayName::Root,
+            exponent: None,
+            horizon: None,
             average: Average::LastHalf,
             records_per_person: 1,
         }
@@ -121,6 +129,10 @@ pub enum DecayName {
     Root,
     /// Not at all.
     Constant,
+    /// By the number of records to the power `exponent`.
+    Power,
+    /// Not in the course of a stream: every step is divided by `horizon` to the power `exponent`.
+    Horizon,
 }
 
 /// A function that follows a stream of records.
@@ -187,11 +199,7 @@ impl Stream {
     fn under(&self, guarantee: &Guarantee) -> Result<Stream, StudyError> {
         let mut stated = Stated::from(self.settings.clone());
         if self.budgeted_step {
-            let length = first_step(self.record_mu(guarantee));
-            stated.step = match stated.step {
-                Step::Root { .. } => Step::Root { length },
-                Step::Constant { .. } => Step::Constant { length },
-            };
+            stated.step = stated.step.with_length(first_step(self.record_mu(guarantee)));
         }
         let settings = Settings::try_from(stated).map_err(|error| of_stream("stream.step", &error))?;
         Ok(Stream { settings, ..self.clone() })
@@ -303,14 +311,45 @@ impl StreamTerms {
             (LossName::Squares, Guarantee::Plain) => Loss::Squares,
         };
         let length = self.step.unwrap_or_else(|| first_step(record_mu(guarantee, self.records_per_person)));
-        let step = match self.decay {
-            DecayName::Root => Step::Root { length },
-            DecayName::Constant => Step::Constant { length },
-        };
+        let step = self.schedule(length)?;
         Settings::try_from(Stated { basis, loss, step }).map_err(|error| {
-            let cut = matches!(&error, StreamError::Setting { what: "tau", .. });
-            of_stream(if cut { "stream.tau" } else { "stream.step" }, &error)
+            let what = if let StreamError::Setting { what, .. } = &error { *what } else { "" };
+            let key = match what {
+                "tau" => "stream.tau",
+                "the exponent of the step" => "stream.exponent",
+                "the number of records to come" => "stream.horizon",
+                _ => "stream.step",
+            };
+            of_stream(key, &error)
         })
+    }
+
+    fn schedule(&self, length: f64) -> Result<Step, StudyError> {
+        let beside = |key, given, name| {
+            let problem = || format!("has no place beside the decay `{name}`");
+            if given { Err(value(key, problem())) } else { Ok(()) }
+        };
+        let exponent = |name| {
+            let problem = || format!("is missing beside the decay `{name}`");
+            self.exponent.ok_or_else(|| value("stream.exponent", problem()))
+        };
+        match self.decay {
+            DecayName::Root | DecayName::Constant => {
+                let name = if self.decay == DecayName::Root { "root" } else { "constant" };
+                beside("stream.exponent", self.exponent.is_some(), name)?;
+                beside("stream.horizon", self.horizon.is_some(), name)?;
+                Ok(if self.decay == DecayName::Root { Step::Root { length } } else { Step::Constant { length } })
+            }
+            DecayName::Power => {
+                beside("stream.horizon", self.horizon.is_some(), "power")?;
+                Ok(Step::Power { length, exponent: exponent("power")? })
+            }
+            DecayName::Horizon => {
+                let problem = || "is missing beside the decay `horizon`".to_owned();
+                let records = self.horizon.ok_or_else(|| value("stream.horizon", problem()))?;
+                Ok(Step::Horizon { length, exponent: exponent("horizon")?, records })
+            }
+        }
     }
 
     fn grid(&self, covariates: usize) -> Result<Grid, StudyError> {

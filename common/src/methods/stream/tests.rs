@@ -186,7 +186,7 @@ fn the_average_is_that_of_the_last_half_and_at_most_a_sixteenth_more() {
 #[test]
 fn a_state_is_as_small_after_many_records_as_after_few_and_goes_on_where_it_was() {
     let settings = settings(line(0.15, 12), HUBER, 0.05);
-    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(4000, 1);
+    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(Sine::function, 4000, 1);
     let early = run(&settings, &records[..200], None, &mut Silent).unwrap();
     let late = run(&settings, &records, None, &mut Silent).unwrap();
     let size = |learner: &Learner| serde_json::to_string(learner).unwrap().len();
@@ -261,9 +261,9 @@ fn best(basis: &Basis, loss: Loss, law: Sine, n: usize, mu: Option<f64>, steps: 
         let mut errors = [Vec::new(), Vec::new()];
         for seed in 0..seeds {
             let mut noise = SimulatedNoise::seeded(seed + 100);
-            let learner = run(&settings, &law.draw(n, seed), mu, &mut noise).unwrap();
+            let learner = run(&settings, &law.draw(Sine::function, n, seed), mu, &mut noise).unwrap();
             for (errors, part) in errors.iter_mut().zip([Average::LastHalf, Average::All]) {
-                errors.push(squared_error(&settings, &learner, part).unwrap());
+                errors.push(squared_error(Sine::function, &settings, &learner, part).unwrap());
             }
         }
         for (best, errors) in best.iter_mut().zip(errors) {
@@ -337,7 +337,7 @@ fn the_table_of_errors_at_full_size() {
 #[allow(clippy::disallowed_methods)] // a measurement; nothing else here reads a clock
 fn records_a_second_on_one_core() {
     let settings = settings(line(0.15, 30), HUBER, 0.1);
-    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(200_000, 1);
+    let records = Sine { freedom: 3.0, scale: 0.5 }.draw(Sine::function, 200_000, 1);
     for mu in [None, Some(0.7)] {
         let start = std::time::Instant::now();
         let learner = run(&settings, &records, mu, &mut SimulatedNoise::seeded(1)).unwrap();

@@ -152,6 +152,10 @@ fn steps_and_cuts_of_streams_are_suggested() {
     let study = |own: &str| format!("protocol = \"stream\"\n{SITES}\n[model]\nfeatures = [\"age\"]\n[stream]\n{own}");
     followed(20_000, study, "stream", "step = 2.0");
     followed(20_000, |own| study(&format!("decay = \"constant\"\n{own}")), "stream", "tau = 2.0");
+    let power = |own: &str| study(&format!("decay = \"power\"\nexponent = 0.6\n{own}"));
+    followed(20_000, power, "stream", "step = 9.0");
+    let horizon = |own: &str| study(&format!("decay = \"horizon\"\nexponent = 0.6\nhorizon = 40000\n{own}"));
+    followed(20_000, horizon, "stream", "step = 9.0");
 }
 
 #[test]

@@ -19,22 +19,17 @@ impl Stream {
         let Some((forecast, mu)) = study.stream_forecast(self) else { return Vec::new() };
         let stated = self.settings.stated();
         let Loss::Huber { tau } = stated.loss else { return Vec::new() };
-        let steps = match stated.step {
-            Step::Root { length } => with_own(&STEPS, length),
-            Step::Constant { length } => with_own(&CONSTANT_STEPS, length),
-        };
+        let usual = if matches!(stated.step, Step::Constant { .. }) { &CONSTANT_STEPS } else { &STEPS };
+        let lengths = with_own(usual, stated.step.length());
         let records = rows.saturating_mul(u64::from(study.number_of_sites()));
         let tried = |(length, tau): (f64, f64)| {
-            let step = match stated.step {
-                Step::Root { .. } => Step::Root { length },
-                Step::Constant { .. } => Step::Constant { length },
-            };
-            let error = forecast.error_with(step, Loss::Huber { tau }, records, mu).ok()? / forecast.zero();
+            let error = forecast.error_with(stated.step.with_length(length), Loss::Huber { tau }, records, mu).ok()?
+                / forecast.zero();
             let settings = BTreeMap::from([("stream.step".to_string(), length), ("stream.tau".to_string(), tau)]);
             error.is_finite().then_some((error, settings))
         };
         let cuts = with_own(&CUTS, tau);
-        let all: Vec<_> = steps.into_iter().flat_map(|length| cuts.iter().map(move |tau| (length, *tau))).collect();
+        let all: Vec<_> = lengths.into_iter().flat_map(|length| cuts.iter().map(move |tau| (length, *tau))).collect();
         all.into_par_iter().filter_map(tried).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Studies of streams.
 
+use crate::methods::stream::Step;
 use crate::study::tests::{sites, written};
 use crate::study::{SiteMethod, Study};
 
@@ -39,6 +40,18 @@ fn every_mistake_names_its_key() {
         (stream("loss = \"squares\"\ntau = 1.0"), "`stream.tau` has no place"),
         (stream("tau = 0.0"), "`stream.tau` must be positive"),
         (stream("step = 11.0"), "`stream.step` must be positive and at most 10"),
+        (stream("exponent = 0.5"), "`stream.exponent` has no place beside the decay `root`"),
+        (stream("decay = \"constant\"\nhorizon = 9"), "`stream.horizon` has no place beside the decay `constant`"),
+        (stream("decay = \"power\""), "`stream.exponent` is missing beside the decay `power`"),
+        (stream("decay = \"power\"\nexponent = 1.0"), "`stream.exponent` must be at least 0 and below 1, got 1"),
+        (stream("decay = \"power\"\nexponent = nan"), "`stream.exponent` must be at least 0 and below 1"),
+        (
+            stream("decay = \"power\"\nexponent = 0.5\nhorizon = 9"),
+            "`stream.horizon` has no place beside the decay `power`",
+        ),
+        (stream("decay = \"horizon\"\nexponent = 0.5"), "`stream.horizon` is missing beside the decay `horizon`"),
+        (stream("decay = \"horizon\"\nhorizon = 9"), "`stream.exponent` is missing beside the decay `horizon`"),
+        (stream("decay = \"horizon\"\nexponent = 0.5\nhorizon = 0"), "`stream.horizon` must be from 1 to 1e15, got 0"),
         (stream("records_per_person = 0"), "`stream.records_per_person`"),
         (stream("[sites]\nbatch_rows = 50001"), "`sites.batch_rows` makes messages"),
         (
@@ -57,5 +70,28 @@ fn every_mistake_names_its_key() {
         ),
     ] {
         assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
+    }
+}
+
+#[test]
+fn the_schedules_of_the_source_are_options_and_studies_without_them_are_written_as_before() {
+    let step = |more: &str| {
+        let study = sites(&stream(more));
+        assert_eq!(sites(&written(&stream(more))), study);
+        let SiteMethod::Stream(found) = &study.method.method else { panic!("{study:?}") };
+        found.settings.stated().step
+    };
+    let power = step("step = 0.5\ndecay = \"power\"\nexponent = 0.25");
+    assert_eq!(power, Step::Power { length: 0.5, exponent: 0.25 });
+    // 0.5 / 16^(1/4) and 0.5 / 81^(1/4).
+    assert!((power.at(16.0) - 0.25).abs() < 1e-15 && (power.at(81.0) - 0.5 / 3.0).abs() < 1e-15);
+    let horizon = step("step = 0.5\ndecay = \"horizon\"\nexponent = 0.75\nhorizon = 10000");
+    assert_eq!(horizon, Step::Horizon { length: 0.5, exponent: 0.75, records: 10_000 });
+    // 0.5 / 10^3, for the first record and for the last.
+    assert!([1.0, 1e4].iter().all(|record| (horizon.at(*record) - 0.0005).abs() < 1e-18));
+    assert_eq!(step("step = 0.5").at(4.0), 0.25);
+    for more in ["", "decay = \"constant\""] {
+        let text = written(&stream(more));
+        assert!(!text.contains("exponent") && !text.contains("horizon"), "{text}");
     }
 }
