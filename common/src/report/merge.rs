@@ -28,14 +28,14 @@ pub enum MergeError {
         came: usize,
     },
     /// The reports speak of different things.
-    #[error("the reports differ in {what}: {} has `{}`, {} has `{}`", .one.0, .one.1, .other.0, .other.1)]
+    #[error("the reports differ in {what}: {one}, {other}")]
     Differ {
         /// In what.
         what: &'static str,
-        /// The first party, and what its report says.
-        one: (Role, String),
+        /// The first party, and what its report says, in words.
+        one: String,
         /// Another, and what its report says.
-        other: (Role, String),
+        other: String,
     },
 }
 
@@ -137,7 +137,8 @@ fn same<'a, T: PartialEq + ToString>(
     for (other, report) in others {
         let came = value(report);
         if came != expected {
-            let (one, other) = ((*role, expected.to_string()), (*other, came.to_string()));
+            let says = |role: &Role, value: T| format!("{role} has `{}`", value.to_string());
+            let (one, other) = (says(role, expected), says(other, came));
             return Err(MergeError::Differ { what, one, other });
         }
     }

@@ -116,7 +116,7 @@ impl LinkedSession {
         pairs.check()?;
         let (role, study, purpose) = (pairs.role, Arc::clone(&pairs.study), purpose(pairs.purpose));
         let key = Digest::of(&[b"pairs".as_slice(), opening.seed.as_slice()].concat()).0;
-        let agreement = Agreement::new(pairs, role, &opening, key, &[Part::Rows]);
+        let agreement = Agreement::new(pairs, role, opening, key, &[Part::Rows]);
         let script = LinkedScript { run: opening.run, agreement, journal };
         Ok(Conversation::open(role, purpose, &study, opening, script))
     }
