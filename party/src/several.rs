@@ -194,8 +194,8 @@ pub(crate) async fn drive<C: Sent>(
     let shared = Arc::clone(&session.shared);
     let (stops, mut stopped): (Vec<_>, Vec<_>) = lines.iter().map(|_| mpsc::channel(4)).unzip();
     let further = session.further();
-    let mut watch: Option<&mut dyn FnMut(&LeaderSession<C>, u64)> = Some(&mut watch);
-    let mut running: Vec<Option<Pin<Box<dyn Future<Output = Result<Driven<LeaderSession<C>>, Abort>>>>>> = Vec::new();
+    let mut watch = Some(&mut watch);
+    let mut running: Vec<Option<Running<'_, Ended<C>>>> = Vec::new();
     for ((session, line), stopped) in std::iter::once(session).chain(further).zip(lines).zip(&mut stopped) {
         // One line is enough to tell how far the fit is.
         let mut watch = watch.take();
@@ -236,8 +236,14 @@ pub(crate) async fn drive<C: Sent>(
     }
 }
 
+/// The driver of a line.
+type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// How a line ended.
+type Ended<C> = Result<Driven<LeaderSession<C>>, Abort>;
+
 /// What the first of some futures gives that ends, which is taken out.
-async fn next_of<T>(running: &mut [Option<Pin<Box<dyn Future<Output = T> + '_>>>]) -> T {
+async fn next_of<T>(running: &mut [Option<Running<'_, T>>]) -> T {
     std::future::poll_fn(|context| {
         for slot in running.iter_mut() {
             if let Some(future) = slot

@@ -173,8 +173,8 @@ impl FitCentre {
         let block = &prepared.encoded()?.block;
         agree::enough_rows(&study, self.role, block, all - own).map_err(|refusal| refused(self.role, refusal))?;
         for (at, line) in lines.0.iter_mut().enumerate() {
-            let others = theirs.iter().enumerate().filter(|(other, _)| *other != at);
-            let basis = allows && others.map(|(_, shared)| shared.basis).all(|allowed| allowed);
+            let mut others = theirs.iter().enumerate().filter(|(other, _)| *other != at);
+            let basis = allows && others.all(|(_, shared)| shared.basis);
             let shared = Compared::shared(&prepared, &line.key)?;
             let columns = all - line.columns as u32;
             line.leg().say(Body::Shared(Shared { columns, basis, ..shared }));
@@ -253,14 +253,14 @@ impl Fitting {
         let Some(bodies) = lines.heard() else { return Ok(false) };
         let mut found = Vec::new();
         for (line, body) in lines.0.iter().zip(bodies) {
-            match body {
-                Body::LargestGradient(largest) if largest.is_finite() && largest >= 0.0 => found.push(largest),
-                Body::LargestGradient(_) => {
-                    let (what, expected) = ("a gradient", "a finite size");
-                    return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Value { what, expected, round: 0 } });
-                }
-                other => return Err(line.said_instead(&other, "a largest gradient")),
+            let Body::LargestGradient(largest) = body else {
+                return Err(line.said_instead(&body, "a largest gradient"));
+            };
+            if !(largest.is_finite() && largest >= 0.0) {
+                let (what, expected) = ("a gradient", "a finite size");
+                return Err(line.broke(PeerFault::Value { what, expected, round: 0 }));
             }
+            found.push(largest);
         }
         let peer = lines.0.first().map_or(self.work.role, |line| line.peer);
         self.absorb(peer, Body::LargestGradient(found.iter().copied().fold(0.0, f64::max)))?;
@@ -277,9 +277,11 @@ impl Fitting {
     /// The next question of a round, or what follows from its answers.
     fn round(&mut self, lines: &mut Lines) -> Result<bool, Abort> {
         let Some((own, at)) = self.asked.take() else {
-            match self.work.build()? {
-                Body::Partial(own) => self.ask(lines, own, 0)?,
-                ended => lines.say(&ended),
+            let said = self.work.build()?;
+            if let Body::Partial(own) = said {
+                self.ask(lines, own, 0)?;
+            } else {
+                lines.say(&said);
             }
             return Ok(true);
         };
@@ -358,14 +360,12 @@ impl Fitting {
         let Some(bodies) = lines.heard() else { return Ok(false) };
         let mut dropped = Vec::new();
         for (line, body) in lines.0.iter().zip(bodies) {
-            match body {
-                Body::Redo(columns) if columns as usize <= line.columns => dropped.push(columns),
-                Body::Redo(_) => {
-                    let (what, expected) = ("columns to drop", "possible");
-                    return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Value { what, expected, round: 0 } });
-                }
-                other => return Err(line.said_instead(&other, "columns to drop")),
+            let Body::Redo(columns) = body else { return Err(line.said_instead(&body, "columns to drop")) };
+            if columns as usize > line.columns {
+                let (what, expected) = ("columns to drop", "possible");
+                return Err(line.broke(PeerFault::Value { what, expected, round: 0 }));
             }
+            dropped.push(columns);
         }
         let all: u32 = dropped.iter().sum();
         for ((at, line), own) in lines.0.iter_mut().enumerate().zip(&dropped) {
