@@ -25,6 +25,10 @@ pub(crate) fn head(
     instead: Option<String>,
     out: &Path,
 ) -> String {
+    // Nothing stands before a caution, which is first in the merged report.
+    if merged.caution.is_some() {
+        return String::new();
+    }
     let columns = merged.coefficients.iter().filter(|row| row.term != INTERCEPT).count();
     let result = format!(
         "{} model of {}, {columns} terms, {} rows, {} mode: {}",
