@@ -200,6 +200,12 @@ mutate "an intercept without the centre of its outcome" common/src/methods/verti
     's/beta\[0\] \+= self\.tables\.as_ref\(\)\.map_or\(0\.0, \|kit\| kit\.centre\);/beta[0] += 0.0;/' penalised_fits_reach
 mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
+mutate "inflation without the columns of the others" common/src/methods/vertical/block.rs \
+    's/if centre \{\n            let sums/if false {\n            let sums/' what_follows_from_a_fit_at_either
+mutate "an intercept whose covariance forgets the means" common/src/methods/vertical/outcome/own.rs \
+    's/\*at -= scalings/*at += scalings/' what_follows_from_a_fit_at_either
+mutate "a term's covariance taken for that of its neighbour" common/src/fit/blocks.rs \
+    's/            first \+= size;\n/            first += 1;\n/' what_follows_from_a_fit_at_either
 where=(-p fedreg-common --lib)
 mutate "a sealed report says that nothing was promised" common/src/methods/vertical/report.rs \
     's/Mode::Sealed => true/Mode::Sealed => false/' report::tests::sealed
@@ -631,6 +637,21 @@ mutate "few rows in a fold" common/src/methods/vertical/sealed/limits.rs \
     sealed::tests::folds::folds_with
 mutate "folds of an earlier run not compared" common/src/privacy/ledger/openings.rs \
     's/few = few\.into_iter\(\)\.chain\(piece\)\.min\(\);/let _ = piece;/' openings::tests::folds_of
+
+mutate "measures of the noised" common/src/report/mod.rs \
+    's/true => Measures::default\(\),/true => Measures::of(\&self.statistics, self.family),/' report::tests::statistics::in_private_mode
+mutate "groups of single rows in a report" common/src/fit/performance.rs \
+    's/LEAST_ROWS: usize = 5/LEAST_ROWS: usize = 1/' fit::tests::nothing_is_printed
+mutate "tied predictors taken one by one" common/src/fit/performance.rs \
+    's/TIE: f64 = 1e-12/TIE: f64 = -1.0/' fit::tests::discrimination
+mutate "DeLong's variance with the other divisor" common/src/fit/performance.rs \
+    's/of_events \/ \(m - 1\.0\) \/ m/of_events \/ m \/ m/' fit::tests::discrimination
+mutate "a decile's upper end in the next group" common/src/fit/performance.rs \
+    's/p > \*\*end/p >= **end/' fit::tests::discrimination
+mutate "ratios whose intervals were withheld" common/src/fit.rs \
+    's/        \(self\.ratio_low, self\.ratio_high\) = \(None, None\);\n//' fit::tests::ratios
+mutate "an F test of as many degrees of freedom as rows" common/src/fit/measures.rs \
+    's/let df = df_null - df_residual;/let df = df_null;/' report::tests
 
 where=(-p fedreg-tests --test all)
 several=common/src/methods/vertical/several

@@ -10,8 +10,8 @@ use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::sim::pair::Faults;
 use fedreg_tests::several::{NAMES, fitted, run, run_with, sessions, study, study_of};
-use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Penalised, Unbounded};
-use fedreg_tests::vertical::{frame, numeric, statistics_off};
+use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Implied, Penalised, Unbounded};
+use fedreg_tests::vertical::{family, frame, implied_off, numeric, statistics_off};
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -61,6 +61,21 @@ fn several_parties_have_the_digits_of_the_pooled_glm() {
                 let name = format!("{} {parties} {held_by} at {who}, {} rounds", case.name, fit.rounds);
                 all.extend(off(&name, fit, &glm));
             }
+        }
+    }
+    assert_small(all);
+}
+
+#[test]
+fn what_follows_from_a_fit_of_several_parties_has_the_digits_of_r() {
+    let mut all = Vec::new();
+    let cases: Vec<Glm> = vectors::all("glm");
+    for implied in vectors::all::<Implied>("statistics") {
+        let case = &cases.iter().find(|glm| glm.case.name == implied.name).unwrap().case;
+        let fits = fitted(run(&study(case, 3, "all", "[fit]\ntol = 1e-11\n"), &case.file(), Faults::NONE));
+        for (at, fit) in fits.iter().enumerate() {
+            all.extend(implied_off(&format!("{} {at}", case.name), fit, &implied, family(&case.family), true));
+            assert_eq!(fit.performance.is_some(), at == 0 && implied.performance.is_some(), "{} {at}", case.name);
         }
     }
     assert_small(all);

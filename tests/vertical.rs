@@ -2,8 +2,8 @@
 
 use fedreg_common::fit::Termination;
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::vectors::{self, CrossValidation, Glm, Penalised, Unbounded};
-use fedreg_tests::vertical::{fitted, run, statistics_off, study};
+use fedreg_tests::vectors::{self, CrossValidation, Glm, Implied, Penalised, Unbounded};
+use fedreg_tests::vertical::{family, fitted, implied_off, run, statistics_off, study};
 
 /// The digits that are promised: 1e-8 of the reference, or of a thousandth of its standard error where that is more.
 fn close(got: f64, expected: f64, std_error: f64) -> f64 {
@@ -64,6 +64,57 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
     assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+/// Numbers of a tree of JSON that are off what R says, in units of eight digits.
+fn tree_off(name: &str, got: &serde_json::Value, expected: &serde_json::Value, off: &mut Vec<(f64, String)>) {
+    use serde_json::Value::{Array, Number, Object};
+    match (got, expected) {
+        (Number(a), Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            off.push(((a - b).abs() / (1e-8 * b.abs().max(1.0)), format!("{name}: {a} {b}")));
+        }
+        (Array(got), Array(expected)) => {
+            assert_eq!(got.len(), expected.len(), "{name}");
+            got.iter().zip(expected).for_each(|(got, expected)| tree_off(name, got, expected, off));
+        }
+        (Object(got), Object(expected)) => {
+            assert!(got.len() >= expected.len(), "{name}");
+            for (key, got) in got {
+                tree_off(&format!("{name} {key}"), got, expected.get(key).unwrap_or(&serde_json::Value::Null), off);
+            }
+        }
+        (got, expected) => assert_eq!(got, expected, "{name}"),
+    }
+}
+
+#[test]
+fn what_follows_from_a_fit_at_either_party_has_the_digits_of_r() {
+    let mut worst: Vec<(f64, String)> = Vec::new();
+    let cases: Vec<Glm> = vectors::all("glm");
+    let (mut blocks, mut curves) = (0, 0);
+    for implied in vectors::all::<Implied>("statistics") {
+        let case = &cases.iter().find(|glm| glm.case.name == implied.name).unwrap().case;
+        let fits = fitted(run(&study(case, "[fit]\ntol = 1e-11\n"), &case.file(), Faults::NONE));
+        let terms: Vec<&String> =
+            fits.iter().flat_map(|fit| fit.term_tests.iter().flatten()).map(|row| &row.term).collect();
+        assert_eq!(terms, implied.term_tests.iter().map(|row| &row.term).collect::<Vec<_>>(), "{}", case.name);
+        for (fit, who) in fits.iter().zip(["alice", "bob"]) {
+            let name = format!("{} at {who}", case.name);
+            worst.extend(implied_off(&name, fit, &implied, family(&case.family), true));
+            blocks += 1;
+            assert_eq!(fit.performance.is_some(), who == "alice" && implied.performance.is_some(), "{name}");
+            if let (Some(got), Some(expected)) = (&fit.performance, &implied.performance) {
+                tree_off(&name, &serde_json::to_value(got).unwrap(), expected, &mut worst);
+                curves += 1;
+            }
+        }
+    }
+    assert!(blocks >= 90 && curves >= 10, "{blocks} {curves}");
+    worst.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    println!("worst {:?}", &worst[..5]);
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(30)]);
 }
 
 #[test]

@@ -1,13 +1,20 @@
 //! What a fit yields: the coefficient table, fit statistics, and why it ended.
 
+mod blocks;
 mod consolidation;
+mod measures;
+pub mod performance;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
+pub use self::blocks::{Covariance, TermTest};
+pub(crate) use self::blocks::{Slope, Slopes};
 pub use self::consolidation::{BatchName, Consolidation, Member, Rejection, Standing, Verdict};
+pub use self::measures::{Measures, Test};
+pub use self::performance::Performance;
 use crate::exit::Exit;
 use crate::glm::Family;
 use crate::id::Role;
@@ -40,6 +47,15 @@ pub struct Coefficient {
     pub conf_low: Option<f64>,
     /// Upper end.
     pub conf_high: Option<f64>,
+    /// `exp(estimate)`: the odds ratio of a binomial model, the rate ratio of a poisson one.
+    #[serde(default)]
+    pub ratio: Option<f64>,
+    /// `exp(conf_low)`: lower end of the ratio's 95 % interval.
+    #[serde(default)]
+    pub ratio_low: Option<f64>,
+    /// `exp(conf_high)`: upper end.
+    #[serde(default)]
+    pub ratio_high: Option<f64>,
 }
 
 impl Coefficient {
@@ -72,6 +88,16 @@ impl Coefficient {
     /// Leaves out test and interval, where they would mislead; estimate and standard error stay.
     pub fn withhold_inference(&mut self) {
         (self.statistic, self.p_value, self.conf_low, self.conf_high) = (None, None, None, None);
+        (self.ratio_low, self.ratio_high) = (None, None);
+    }
+
+    /// With the ratio that a unit more of the column multiplies odds or rate by, and the ends of its interval.
+    #[must_use]
+    pub(crate) fn with_ratio(mut self, family: Family) -> Self {
+        // What overflows is undefined, as in every number of a report.
+        let ratio = |x: Option<f64>| x.filter(|_| family.has_ratios()).map(f64::exp).filter(|ratio| ratio.is_finite());
+        [self.ratio, self.ratio_low, self.ratio_high] = [self.estimate, self.conf_low, self.conf_high].map(ratio);
+        self
     }
 
     fn bare(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
@@ -84,6 +110,9 @@ impl Coefficient {
             p_value: None,
             conf_low: None,
             conf_high: None,
+            ratio: None,
+            ratio_low: None,
+            ratio_high: None,
         }
     }
 
@@ -212,3 +241,6 @@ impl fmt::Display for Termination {
 pub(crate) fn number_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
+
+#[cfg(test)]
+mod tests;

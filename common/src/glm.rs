@@ -40,6 +40,14 @@ impl Family {
         }
     }
 
+    /// Whether the exponential of a coefficient is a ratio of odds or of rates.
+    pub fn has_ratios(self) -> bool {
+        match self {
+            Family::Gaussian => false,
+            Family::Binomial | Family::Poisson => true,
+        }
+    }
+
     /// Whether the dispersion is estimated; it is 1 otherwise.
     pub fn estimates_dispersion(self) -> bool {
         self == Family::Gaussian

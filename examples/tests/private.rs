@@ -136,6 +136,13 @@ fn from_a_plan_to_a_refused_third_run() {
             "log_lik",
             "r_squared",
             "dispersion",
+            "adj_r_squared",
+            "mcfadden_r_squared",
+            "f_test",
+            "lr_test",
+            "covariance",
+            "term_tests",
+            "performance",
             "tol",
         ] {
             assert!(report[absent].is_null(), "{absent}: {}", report[absent]);

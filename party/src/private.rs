@@ -248,5 +248,6 @@ fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
         privacy: PerParty::Own(Some(Statement { expected: Some(fit.outlook.clone()), ..fit.statement.clone() })),
         ..common
     }
+    .with_derived()
     .cautioned(Caution::joined(fit.outlook.caution(), Caution::of_released(&fit.coefficients)))
 }

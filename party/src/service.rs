@@ -267,6 +267,9 @@ fn report<S: Session<Output: Borrow<VerticalFit>>>(job: &Job, met: &Met<S>) -> R
     Report {
         coefficients: fit.coefficients.clone(),
         statistics: fit.statistics.clone(),
+        covariance: fit.covariance.clone(),
+        term_tests: fit.term_tests.clone(),
+        performance: fit.performance.clone(),
         rounds: fit.rounds,
         converged: Some(fit.termination.converged()),
         termination: fit.termination,
@@ -283,6 +286,7 @@ fn report<S: Session<Output: Borrow<VerticalFit>>>(job: &Job, met: &Met<S>) -> R
         disclosure: PerParty::Own(fit.disclosure.clone()),
         ..common
     }
+    .with_derived()
     .cautioned(fit.caution.clone())
 }
 

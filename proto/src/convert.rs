@@ -214,6 +214,10 @@ form!(
         p_value: Wire::from_wire(form.p_value, "a p-value")?,
         conf_low: Wire::from_wire(form.conf_low, "a confidence limit")?,
         conf_high: Wire::from_wire(form.conf_high, "a confidence limit")?,
+        // They follow from the others and are never sent.
+        ratio: None,
+        ratio_low: None,
+        ratio_high: None,
     })
 );
 form!(bool, bool, |value| *value, |form, _| Ok(form));

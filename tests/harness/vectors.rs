@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fedreg_common::fit::{Measures, Test};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -59,6 +60,34 @@ pub struct Glm {
     pub dispersion: Option<f64>,
     pub r_squared: Option<f64>,
     pub predictions: Option<Predictions>,
+}
+
+/// What follows from a reference fit.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Implied {
+    pub name: String,
+    #[serde(flatten)]
+    pub measures: Measures,
+    pub covariance: WholeCovariance,
+    pub term_tests: Vec<Term>,
+    pub performance: Option<serde_json::Value>,
+}
+
+/// The covariance matrix of all estimates.
+#[derive(Debug, Clone, Deserialize)]
+pub struct WholeCovariance {
+    pub terms: Vec<String>,
+    pub matrix: Vec<Vec<f64>>,
+}
+
+/// A term of a reference fit.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Term {
+    pub term: String,
+    pub df: u64,
+    pub wald: Test,
+    pub vif: f64,
+    pub scaled_vif: f64,
 }
 
 /// Reference scores of new rows.

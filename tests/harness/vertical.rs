@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
+use fedreg_common::fit::{Measures, Test};
 use fedreg_common::glm::Family;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
@@ -20,7 +21,7 @@ use fedreg_common::sim::pair::{self, Ended, Faults};
 use fedreg_common::study::{Study, Vertical};
 use fedreg_party::read;
 
-use crate::vectors::{Case, Glm};
+use crate::vectors::{Case, Glm, Implied};
 
 /// A study file for a case; `more` is appended.
 pub fn study(case: &Case, more: &str) -> Study<Vertical> {
@@ -151,6 +152,63 @@ pub fn statistics_off(name: &str, fit: &VerticalFit, glm: &Glm) -> Vec<(f64, Str
                 off.push((most, format!("{name} {what}: {got} {expected}")));
             }
             (got, expected) => assert_eq!(got, expected, "{name} {what}"),
+        }
+    }
+    off
+}
+
+/// How far what a party computes beside a fit is off what R says, in units of eight digits; `whole` where its sides know everything that
+/// follows from it, and not in part. Ends with what is off in discrimination and calibration, of those that it has.
+pub fn implied_off(
+    name: &str,
+    fit: &VerticalFit,
+    reference: &Implied,
+    family: Family,
+    whole: bool,
+) -> Vec<(f64, String)> {
+    let mut off = Vec::new();
+    let mut agree = |what: String, got: Option<f64>, expected: Option<f64>, size: f64| match (got, expected) {
+        (Some(got), Some(expected)) => {
+            let most = (got - expected).abs() / (1e-8 * expected.abs().max(size));
+            off.push((if got == expected { 0.0 } else { most }, format!("{name} {what}: {got} {expected}")));
+        }
+        (got, expected) => assert_eq!(got, expected, "{name} {what}"),
+    };
+    let measures = Measures::of(&fit.statistics, family);
+    agree("adjusted R squared".into(), measures.adj_r_squared, reference.measures.adj_r_squared, 1e-2);
+    agree("McFadden's R squared".into(), measures.mcfadden_r_squared, reference.measures.mcfadden_r_squared, 1e-2);
+    let pairs =
+        [("F", measures.f_test, reference.measures.f_test), ("ratio", measures.lr_test, reference.measures.lr_test)];
+    let terms = fit.term_tests.as_deref().unwrap_or_else(|| panic!("{name}: no tests of terms"));
+    let of_terms = terms.iter().map(|row| {
+        let expected = reference.term_tests.iter().find(|expected| expected.term == row.term);
+        let expected = expected.unwrap_or_else(|| panic!("{name}: no term {}", row.term));
+        assert_eq!(row.df, expected.df, "{name} {}", row.term);
+        if whole || row.vif.is_some() {
+            agree(format!("VIF of {}", row.term), row.vif, Some(expected.vif), 1.0);
+            agree(format!("scaled VIF of {}", row.term), row.scaled_vif, Some(expected.scaled_vif), 1.0);
+        }
+        (row.term.as_str(), row.wald, Some(expected.wald))
+    });
+    let tests: Vec<_> = of_terms.collect();
+    for (what, got, expected) in pairs.into_iter().chain(tests) {
+        agree(format!("statistic of {what}"), got.map(|test| test.statistic), expected.map(|test| test.statistic), 1.0);
+        let degrees = |test: Option<Test>| test.map(|test| (test.df, test.df_residual));
+        assert_eq!(degrees(got), degrees(expected), "{name} {what}");
+        // A probability magnifies what its statistic is off by.
+        let logarithm = |test: Option<Test>| test.map(|test| test.p_value.ln());
+        agree(format!("logarithm of the probability of {what}"), logarithm(got), logarithm(expected), 1.0);
+    }
+    let covariance = fit.covariance.as_ref().unwrap_or_else(|| panic!("{name}: no covariance"));
+    let place = |term: &String| reference.covariance.terms.iter().position(|known| known == term).unwrap();
+    let places: Vec<usize> = covariance.terms.iter().map(place).collect();
+    for (i, row) in places.iter().zip(&covariance.matrix) {
+        for (j, got) in places.iter().zip(row) {
+            let of = |i: usize, j: usize| reference.covariance.matrix[i][j];
+            if whole || got.is_some() {
+                // Of two estimates that hardly vary together nothing more is known than beside their variances.
+                agree(format!("covariance {i} {j}"), *got, Some(of(*i, *j)), (of(*i, *i) * of(*j, *j)).sqrt());
+            }
         }
     }
     off

@@ -28,6 +28,8 @@ const WIDEST: usize = 1_000_000;
 pub struct Design {
     /// Names of the columns of `matrix`.
     pub terms: Vec<String>,
+    /// For each column, the term that it comes from; those of one term are neighbours.
+    pub sources: Vec<String>,
     /// One row per kept row of the frame, one column per term.
     pub matrix: DMatrix<f64>,
     /// The levels of every categorical column in use, the reference first: what a prediction must declare.
@@ -94,7 +96,7 @@ pub fn term_names(
 /// As [`encode`]; more coefficients than rows, with the categorical column that makes most of them.
 pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Option<&Mask>) -> Result<(), DataError> {
     let rows = Rows::new(frame, dropped)?;
-    let Layout { columns, levels } = Layout::new(frame, terms, true, &rows)?;
+    let Layout { columns, levels, .. } = Layout::new(frame, terms, true, &rows)?;
     let (rows, columns) = (rows.len(), columns.len() + beside);
     if columns <= rows {
         return Ok(());
@@ -116,7 +118,7 @@ pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Op
 /// mask of another length, no rows left. Constant or dependent columns are left to the solver.
 pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Option<&Mask>) -> Result<Design, DataError> {
     let rows = Rows::new(frame, dropped)?;
-    let Layout { columns, levels } = Layout::new(frame, terms, intercept, &rows)?;
+    let Layout { columns, sources, levels } = Layout::new(frame, terms, intercept, &rows)?;
     let (n, p) = (rows.len(), columns.len());
     let too_big = DataError::TooBig { rows: n, columns: p };
     let size = n.checked_mul(p).filter(|size| *size <= isize::MAX as usize / 8).ok_or(too_big.clone())?;
@@ -152,7 +154,7 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
         }
         names.push(planned.name.clone());
     }
-    Ok(Design { terms: names, matrix: DMatrix::from_vec(n, p, data), levels })
+    Ok(Design { terms: names, sources, matrix: DMatrix::from_vec(n, p, data), levels })
 }
 
 /// What one column of the design matrix is made of.
@@ -181,6 +183,7 @@ impl Part {
 
 struct Layout {
     columns: Vec<Planned>,
+    sources: Vec<String>,
     levels: BTreeMap<String, Vec<String>>,
 }
 
@@ -252,7 +255,7 @@ impl Layout {
             }
         }
         let codings = codings(terms, intercept, |factor| used[factor].levels.is_some());
-        let mut columns = Vec::new();
+        let (mut columns, mut sources) = (Vec::new(), Vec::new());
         for (term, full) in terms.iter().zip(codings) {
             let mut products = vec![Planned { name: String::new(), parts: Vec::new() }];
             for (factor, full) in term.factors.iter().zip(full) {
@@ -267,9 +270,10 @@ impl Layout {
                     .flat_map(|(label, part)| products.iter().map(move |product| product.times(label, part)))
                     .collect();
             }
+            sources.extend(products.iter().map(|_| term.to_string()));
             columns.extend(products);
         }
-        Ok(Layout { columns, levels })
+        Ok(Layout { columns, sources, levels })
     }
 }
 

@@ -224,7 +224,7 @@ fn symbol(p_value: Option<f64>) -> &'static str {
 }
 
 /// R's `format.pval` with three digits: small ones in scientific notation, those below the machine's precision as a bound.
-fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
+pub(crate) fn p_value_column(p_values: &[Option<f64>]) -> Vec<String> {
     const DIGITS: usize = 3;
     let vanishing = |p: f64| p < f64::EPSILON;
     let plain = |p: f64| p == 0.0 || p.log10().floor() >= -4.0;

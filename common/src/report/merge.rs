@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use super::{Caution, PathPoint, PerParty, Report, Seconds, matching};
-use crate::fit::{Coefficient, Statistics, Termination};
+use crate::fit::{Coefficient, Covariance, Statistics, TermTest, Termination};
 use crate::id::Role;
 
 /// Why reports cannot be merged.
@@ -90,6 +90,10 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         role: None,
         coefficients,
         statistics: others.iter().fold(first.statistics.clone(), |one, report| statistics(&one, &report.statistics)),
+        covariance: Covariance::joined(reports.iter().filter_map(|report| report.covariance.as_ref())),
+        term_tests: Some(reports.iter().filter_map(|report| report.term_tests.as_ref()).flatten().cloned().collect())
+            .filter(|tests: &Vec<TermTest>| !tests.is_empty()),
+        performance: reports.iter().find_map(|report| report.performance.clone()),
         rounds: reports.iter().map(|report| report.rounds).max().unwrap_or(0),
         converged: others.iter().fold(first.converged, |all, report| match (all, report.converged) {
             (Some(all), Some(own)) => Some(all && own),
@@ -123,7 +127,8 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         },
         caution: others.iter().fold(first.caution.clone(), |one, report| Caution::joined(one, report.caution.clone())),
         ..(*first).clone()
-    })
+    }
+    .with_derived())
 }
 
 /// Refuses reports that differ in a value.

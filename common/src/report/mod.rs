@@ -30,7 +30,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::fit::INTERCEPT;
-use crate::fit::{Coefficient, Consolidation, Statistics, Termination, number_or_null};
+use crate::fit::{
+    Coefficient, Consolidation, Covariance, Measures, Performance, Statistics, TermTest, Termination, number_or_null,
+};
 use crate::glm::Family;
 use crate::id::{Mode, Protocol, Role};
 pub use crate::privacy::caution::Caution;
@@ -82,6 +84,19 @@ pub struct Report {
     /// Fit statistics.
     #[serde(flatten)]
     pub statistics: Statistics,
+    /// What follows from them.
+    #[serde(flatten)]
+    pub measures: Measures,
+    /// Covariance matrix of the coefficients: a party's own block, in the merged report each party's.
+    #[serde(default)]
+    pub covariance: Option<Covariance>,
+    /// Wald tests and variance inflation of the terms: a party's own, in the merged report those of all.
+    #[serde(default)]
+    pub term_tests: Option<Vec<TermTest>>,
+    /// Discrimination and calibration of a binomial fit in plain mode, at the party that holds the outcome. They are of the rows
+    /// of the fit itself, so they flatter it.
+    #[serde(default)]
+    pub performance: Option<Performance>,
     /// Exchanges.
     pub rounds: u32,
     /// Whether the estimates are the solution; null in private mode, where nobody may look.
@@ -148,6 +163,20 @@ impl Report {
     /// The colours of its parties.
     pub(crate) fn colours(&self) -> plot::Colours<'_> {
         plot::Colours(&self.parties)
+    }
+
+    /// With the numbers that follow from those that are there: ratios of the coefficients, and measures of the whole fit.
+    ///
+    /// # Privacy
+    /// In private mode only the ratios, which follow from the estimates that were released.
+    #[must_use]
+    pub fn with_derived(mut self) -> Report {
+        self.coefficients = self.coefficients.into_iter().map(|row| row.with_ratio(self.family)).collect();
+        self.measures = match self.noised() {
+            true => Measures::default(),
+            false => Measures::of(&self.statistics, self.family),
+        };
+        self
     }
 
     /// Whether all that is known of the run was released with noise, and nobody may look at its course.

@@ -3,7 +3,13 @@
 //! Written out rather than drawn by a plotting library: labels then are text of the page, which `maud` escapes, the
 //! colours follow the reader's light or dark setting, and no font has to be measured.
 
+mod forest;
+mod performance;
+
 use maud::{Markup, html};
+
+pub(crate) use self::forest::ratios;
+pub(crate) use self::performance::{calibration, roc};
 
 use super::axes::{
     Frame, Scale, Tick, WIDTH, colour, drawable, polyline, power_ticks, px, range, shortened, spread, ticks, view_box,

@@ -3,6 +3,7 @@
 mod against_r;
 mod sealed;
 mod several;
+mod statistics;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use super::csv::csv;
 use super::json::{json as to_json, parse};
 use super::merge::{MergeError, merge};
 use super::*;
-use crate::fit::CONFIDENCE;
+use crate::fit::performance::{Decile, RocPoint};
+use crate::fit::{CONFIDENCE, Test};
 use crate::methods::registry;
 use crate::privacy::accountant::Accountant;
 use crate::privacy::ledger::BoundsChange;
@@ -299,6 +301,7 @@ Signif. codes:  0 '***' 0.001 '**' 0.01 '*' 0.05 '.' 0.1 ' ' 1
 Residual deviance: 1263986  on 431  degrees of freedom
 AIC: 4796
 BIC: 4845.1,  log-likelihood: -2386,  R squared: 0.51775
+Adjusted R squared: 0.50656,  F statistic: 46.27 on 10 and 431 DF, p-value: <2e-16
 
 Number of rounds: 7
 
@@ -540,6 +543,13 @@ fn the_names_in_json_are_those_that_scripts_rely_on() {
         "log_lik",
         "dispersion",
         "r_squared",
+        "adj_r_squared",
+        "mcfadden_r_squared",
+        "f_test",
+        "lr_test",
+        "covariance",
+        "term_tests",
+        "performance",
         "rounds",
         "converged",
         "termination",
@@ -555,7 +565,20 @@ fn the_names_in_json_are_those_that_scripts_rely_on() {
     let row = merged["coefficients"][0].as_object().unwrap();
     let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["conf_high", "conf_low", "estimate", "p_value", "party", "statistic", "std_error", "term"]);
+    let expected = [
+        "conf_high",
+        "conf_low",
+        "estimate",
+        "p_value",
+        "party",
+        "ratio",
+        "ratio_high",
+        "ratio_low",
+        "statistic",
+        "std_error",
+        "term",
+    ];
+    assert_eq!(names, expected);
     assert_eq!(merged["coefficients"][0]["term"], "(Intercept)");
     assert_eq!(merged["coefficients"][0]["party"], "alice");
     assert_eq!(merged["termination"], "converged");
@@ -708,7 +731,8 @@ prop_compose! {
     ) -> Coefficient {
         let [estimate, std_error, statistic, p_value, conf_low, conf_high] = values;
         let party = if at_bob { Role::Bob } else { Role::Alice };
-        Coefficient { term, party, estimate, std_error, statistic, p_value, conf_low, conf_high }
+        let [ratio, ratio_low, ratio_high] = [estimate, conf_low, conf_high];
+        Coefficient { term, party, estimate, std_error, statistic, p_value, conf_low, conf_high, ratio, ratio_low, ratio_high }
     }
 }
 
@@ -738,6 +762,18 @@ prop_compose! {
         report.cv = Some(points.iter().map(|&(lambda, _, mean, se)| CvPoint { lambda, mean, se }).collect());
         report.lambda_min = points.first().map(|point| point.0);
         report.coefficients = coefficients;
+        let test = || r_squared.map(|x| Test { statistic: x, df: missing as i64, df_residual: Some(3), p_value: share });
+        report.measures = Measures { adj_r_squared: aic, mcfadden_r_squared: bic, f_test: test(), lr_test: test() };
+        report.covariance = aic.map(|x| Covariance { terms: vec![words[0].clone()], parties: vec![Role::Bob], matrix: vec![vec![Some(x), None]] });
+        report.term_tests = bic.map(|x| vec![TermTest {
+            term: words[1].clone(), party: Role::Bob, df: missing, wald: test(), vif: Some(x), scaled_vif: deviance,
+        }]);
+        report.performance = log_lik.map(|x| Performance {
+            events: sent, auc: Some(x), auc_std_error: deviance, auc_low: aic, auc_high: bic, brier: share, hosmer_lemeshow: test(),
+            calibration_intercept: aic, calibration_slope: bic,
+            deciles: seconds.iter().map(|x| Decile { rows: missing, observed: sent, expected: *x }).collect(),
+            roc: seconds.iter().map(|x| RocPoint { false_positive: *x, true_positive: share }).collect(),
+        });
         report.trace = trace.into_iter()
             .map(|(round, certificate, change, objective)| TracePoint { round, certificate, change, objective })
             .collect();

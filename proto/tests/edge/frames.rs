@@ -81,6 +81,9 @@ fn coefficient() -> impl Strategy<Value = Coefficient> {
             p_value,
             conf_low,
             conf_high,
+            ratio: None,
+            ratio_low: None,
+            ratio_high: None,
         },
     )
 }
@@ -362,6 +365,9 @@ fn many_coefficients_and_keys_travel_in_small_frames() {
         p_value: None,
         conf_low: None,
         conf_high: None,
+        ratio: None,
+        ratio_low: None,
+        ratio_high: None,
     };
     let results = Results {
         fits: vec![],

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet and jsonlite, and the
+# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet, jsonlite, pROC and car, and the
 # Python packages of requirements.txt. PYTHON chooses the interpreter.
 set -eu
 cd "$(dirname "$0")"
@@ -13,6 +13,7 @@ Rscript penalised.R "$work/cases.json" .. "$work/penalised.json"
 rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validation/*.json
 "$python" glm.py "$work/cases.json" "$work/glm.json"
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
+Rscript statistics.R ..
 "$python" methods.py
 "$python" robust.py
 "$python" secure.py ../secure

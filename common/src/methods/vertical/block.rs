@@ -565,6 +565,25 @@ impl Block {
             .collect()
     }
 
+    /// Cross-products of the columns but the intercept's under the working weights, about their weighted means where `centre`.
+    pub fn working_products(&self, centre: bool) -> DMatrix<f64> {
+        let first = usize::from(self.has_intercept());
+        let slopes = |matrix: &DMatrix<f64>| {
+            matrix.view((first, first), (self.columns() - first, self.columns() - first)).into_owned()
+        };
+        if self.outcome.family == Family::Gaussian {
+            // Under the prior weights, about whose means the columns are already.
+            return slopes(&self.gram);
+        }
+        let weights = self.working_weights();
+        let mut products = slopes(&linalg::gram(&self.x, Some(&weights)));
+        if centre {
+            let sums = DVector::from_vec(self.products(&weights).split_off(first));
+            products.ger(-1.0 / weights.iter().sum::<f64>(), &sums, &sums, 1.0);
+        }
+        products
+    }
+
     /// Weighted residuals `W (y - mean)` at the predictions of the last pass.
     pub fn residuals(&self) -> Vec<f64> {
         let Outcome { family, y, weights, .. } = &self.outcome;

@@ -1,11 +1,14 @@
 //! What a session yields: the coefficient table, fit statistics, disclosure, and the party's model.
 
+mod own;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::own::{Own, own};
 use crate::data::functions::Learnt;
-use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Statistics, TermTest, Termination};
 use crate::glm::Family;
 use crate::id::{Role, RunId};
 use crate::privacy::caution::Caution;
@@ -19,6 +22,9 @@ use super::message::{FitEnd, Results};
 use super::names;
 use super::prepare::Encoded;
 use super::session::Work;
+
+/// How notes name what a party that holds a binomial outcome computes beside the fit.
+pub(super) const PERFORMANCE: &str = "discrimination and calibration";
 
 /// What one side gets out of a vertical fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +57,12 @@ pub struct VerticalFit {
     pub lambda: Option<(f64, f64)>,
     /// The penalty weight to which the coefficients belong.
     pub shown_lambda: Option<f64>,
+    /// Covariance of the own coefficients.
+    pub covariance: Option<Covariance>,
+    /// Tests and variance inflation of the own terms.
+    pub term_tests: Option<Vec<TermTest>>,
+    /// Discrimination and calibration, at the party that holds a binomial outcome.
+    pub performance: Option<Performance>,
     /// What this side needs to score new rows.
     pub model: Model,
 }
@@ -348,8 +360,8 @@ fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     let step = |j: usize| inference.map_or(0.0, |inference| inference.step[j]);
     let scalings = block.scalings();
     let slope = |j: usize| (fitted.beta[j] + step(j)) / scalings[j].scale;
-    let error = |row: nalgebra::DVector<f64>| dispersion.filter(|_| inference.is_some()).map(|d| row.norm() * d.sqrt());
-    let root_row = |j: usize| inference.map(|inference| inference.root.row(j).transpose() / scalings[j].scale);
+    let root = own::root(work);
+    let error = |j: usize| Some(root.as_ref()?.row(j).norm() * dispersion?.sqrt());
     let mut rows = Vec::new();
     let family = study.method.family;
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
@@ -358,18 +370,11 @@ fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     if block.has_intercept() {
         let shift: f64 = (1..block.columns()).map(|j| scalings[j].centre * slope(j)).sum();
         let peer_shift = work.peer.as_ref().and_then(|peer| peer.fits.get(fit)).map_or(0.0, |end| end.shift);
-        let std_error = inference.and_then(|inference| {
-            let mut row = inference.root.row(0).transpose();
-            for j in 1..block.columns() {
-                row.axpy(-scalings[j].centre / scalings[j].scale, &inference.root.row(j).transpose(), 1.0);
-            }
-            error(row)
-        });
-        add(INTERCEPT, Some(fitted.beta[0] + step(0) - shift - peer_shift), std_error);
+        add(INTERCEPT, Some(fitted.beta[0] + step(0) - shift - peer_shift), error(0));
     }
     for (place, term) in work.encoded.terms.iter().enumerate() {
         match block.places().iter().position(|kept| *kept == Some(place)) {
-            Some(j) => add(term, Some(slope(j)), root_row(j).and_then(error)),
+            Some(j) => add(term, Some(slope(j)), error(j)),
             // glmnet reports a column that says nothing as zero, glm as not defined.
             None => add(term, study.method.penalty.as_ref().map(|_| 0.0), None),
         }
@@ -390,6 +395,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     let (validated, fit) = (cross_validation(work), chosen(work));
     let own = table(work, fit, statistics.dispersion);
     let model = model(&work.study, role, &work.encoded, run, &own);
+    let (covariance, term_tests) = own::inferred(work, &own, statistics.dispersion, df_residual(work));
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = in_order(&work.study, [own, theirs].concat());
     let path = work.study.method.penalty.as_ref().map(|_| path(work, peer));
@@ -398,6 +404,9 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     if work.redone && termination.converged() {
         termination = Termination::CollinearAcrossParties;
     }
+    let performance = own::performance(work, termination);
+    let mut notes = notes(work, termination);
+    notes.extend(performance.as_ref().err().map(|why| format!("{PERFORMANCE}: {why}")));
     Ok(VerticalFit {
         coefficients,
         statistics,
@@ -406,13 +415,16 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         trace: work.fits.trace.clone(),
         certificate: work.fits.fitted.get(fit).map_or(0.0, |fitted| fitted.end.certificate),
         caution: None,
-        notes: notes(work, termination),
+        notes,
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work),
         path: path.filter(|path| path.len() > 1 || validated.is_some()),
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
         lambda: validated.map(|(_, best, within)| (best, within)),
         shown_lambda: work.fits.lambda_of(fit),
+        covariance,
+        term_tests,
+        performance: performance.unwrap_or_default(),
         model,
     })
 }

@@ -107,6 +107,8 @@ pub(super) struct Encoded {
     pub(super) block: Block,
     /// Names of all own terms, those set aside included.
     pub(super) terms: Vec<String>,
+    /// For each, the column or term of the formula that it comes from.
+    pub(super) sources: Vec<String>,
     /// Levels of categorical columns, for the model file.
     pub(super) levels: std::collections::BTreeMap<String, Vec<String>>,
     /// What functions took from the columns, for the model file.
@@ -285,8 +287,7 @@ impl Prepared {
     }
 
     pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
-        let study = Arc::clone(&self.study);
-        let role = self.role;
+        let (study, role) = (Arc::clone(&self.study), self.role);
         let droppable = complete.is_none();
         let refused = |error: DataError| own(if droppable { error.droppable() } else { error });
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
@@ -352,6 +353,7 @@ impl Prepared {
         self.encoded = Some(Encoded {
             block,
             terms: design.terms,
+            sources: design.sources,
             levels: design.levels,
             learnt,
             folds,

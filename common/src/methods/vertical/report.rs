@@ -18,6 +18,7 @@ use crate::report::{CvPoint, Disclosure, PathPoint, Report, account, plot};
 use crate::study::statement::Statement;
 
 pub mod sealed;
+mod statistics;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
@@ -42,7 +43,10 @@ pub fn layout(report: &Report) -> Layout<'_> {
         .into_iter()
         .filter_map(|(name, lambda)| Some((name, lambda?)))
         .collect();
-    let mut sections = vec![section(report, &style).page(statistics(report)), fit(report)];
+    let mut sections = vec![section(report, &style).page(whole_fit(report)), fit(report)];
+    sections.extend(statistics::ratios(report, &style));
+    sections.extend(statistics::terms(report, &style));
+    sections.extend(statistics::performance(report));
     sections.extend(report.path.as_ref().map(|points| path(report, points, &chosen)));
     sections.extend(report.cv.as_ref().map(|cv| cross_validation(report, cv, &chosen)));
     sections.extend(crate::report::matched_rows(report));
@@ -95,7 +99,7 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
 }
 
 /// Deviances and the like, on the page.
-fn statistics(report: &Report) -> Markup {
+fn whole_fit(report: &Report) -> Markup {
     let s = &report.statistics;
     let entries = [
         ("Null deviance", format!("{} on {} df", single(s.null_deviance, 5), whole(s.df_null))),
@@ -114,6 +118,9 @@ fn statistics(report: &Report) -> Markup {
         } @else {
             dl.grid {
                 @for (name, value) in entries.iter().filter(|(name, value)| *name != "R squared" || value != UNDEFINED) {
+                    div { dt { (name) } dd { (value) } }
+                }
+                @for (name, value) in statistics::entries(report) {
                     div { dt { (name) } dd { (value) } }
                 }
             }
@@ -157,6 +164,7 @@ fn fit(report: &Report) -> Section {
         if !others.is_empty() {
             section = section.line(others.join(",  "));
         }
+        section = statistics::lines(report).into_iter().fold(section, Section::line);
     }
     section.line(match is_sealed(report) {
         true if sealed::one_table(report) => "\nOne exchange, without rounds".to_string(),

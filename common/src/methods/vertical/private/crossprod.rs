@@ -17,9 +17,11 @@ use super::held::Held;
 use super::table::Table;
 use crate::conversation::{Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
+use crate::glm::Family;
 use crate::id::{Role, RunId};
 use crate::methods::vertical::masked::{MaskedTable, out_of_order};
 use crate::methods::vertical::message::{Body, Noised};
+use crate::methods::vertical::outcome::PERFORMANCE;
 use crate::methods::vertical::plan::{
     CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossTables, Outlook, Side, WholeRows,
 };
@@ -397,6 +399,11 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
 
 pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let mut notes = super::foretold(outlook);
+    if study.method.family == Family::Binomial {
+        notes.push(format!(
+            "{PERFORMANCE}: not computed in private mode, since they would need values of rows without noise"
+        ));
+    }
     if study.method.penalty.is_some() {
         notes.push("penalised estimates have no standard errors".to_string());
         notes.push(

@@ -10,9 +10,12 @@ use super::opened::Opening;
 use super::session::Work;
 use super::solution::{self, Solved};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::message::Results;
-use crate::methods::vertical::outcome::{Deviances, VerticalFit, data_notes, model, unpenalised};
+use crate::methods::vertical::outcome::{
+    Deviances, Own, PERFORMANCE, VerticalFit, data_notes, model, own, unpenalised,
+};
 use crate::privacy::caution::{CUT, Caution};
 use crate::report::{ColumnDisclosure, Disclosure, Opened};
 use crate::secure::basis::OwnOutcome;
@@ -67,6 +70,7 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         _ => peer.statistics.clone(),
     };
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
+    let (covariance, term_tests) = inferred(work, &joined, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = if work.role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
     let dropped = !work.dropped().is_empty();
@@ -91,6 +95,9 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         cv: None,
         lambda: None,
         shown_lambda: None,
+        covariance,
+        term_tests,
+        performance: None,
         model,
     })
 }
@@ -186,6 +193,35 @@ fn table(work: &Work, joined: &Joined) -> Vec<Coefficient> {
     rows
 }
 
+/// Covariance and tests of the own coefficients, from what has opened to this party.
+fn inferred(work: &Work, joined: &Joined, rows: &[Coefficient]) -> Own {
+    let (df, family) = (df_residual(work), work.study.method.family);
+    let unit = match &work.solved {
+        Some(solved) => solved.inference().then_some(1.0),
+        None => (df > 0 && work.study.method.inference.allowed).then(|| joined.residual / df as f64),
+    };
+    let Some(unit) = unit.filter(|_| !joined.part.covariance.is_empty()) else { return (None, None) };
+    let (kept, factor) = (kept(work), work.factor());
+    let scale = |at: usize| work.scalings[kept[at].0].scale;
+    let slopes = joined.part.coefficient_covariance(&factor) * unit;
+    let first = usize::from(work.encoded.block.has_intercept());
+    let size = first + kept.len();
+    // What the intercept has in common with the slopes does not open.
+    let mut covariance = DMatrix::from_element(size, size, f64::NAN);
+    if let (1, Some((_, variance))) = (first, joined.intercept) {
+        covariance[(0, 0)] = variance * unit;
+    }
+    for (i, j) in (0..kept.len()).flat_map(|i| (0..kept.len()).map(move |j| (i, j))) {
+        covariance[(first + i, first + j)] = slopes[(i, j)] / (scale(i) * scale(j));
+    }
+    // The working weights of other families are shared, and with them what the own columns would have alone.
+    let alone = (unit > 0.0 && family == Family::Gaussian).then(|| {
+        let products = factor.tr_mul(&factor);
+        DMatrix::from_fn(kept.len(), kept.len(), |i, j| products[(i, j)] * scale(i) * scale(j) / unit)
+    });
+    own(&work.encoded, rows, &covariance, alone.as_ref(), (family, df))
+}
+
 /// Own columns that stay: the position among all own columns, and the place of the term.
 fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     let block = &work.encoded.block;
@@ -250,7 +286,15 @@ fn notes(work: &Work) -> Vec<String> {
     if !work.study.method.inference.allowed {
         notes.push("standard errors: the study does not allow them".to_string());
     }
+    notes.extend(performance_note(work));
     notes
+}
+
+/// Why a binomial fit has no ROC curve.
+fn performance_note(work: &Work) -> Option<String> {
+    (work.study.method.family == Family::Binomial).then(|| {
+        format!("{PERFORMANCE}: not computed in sealed mode, where nobody knows the linear predictor of a row")
+    })
 }
 
 /// What the other side could predict of the own columns from its own and from what opened to it.

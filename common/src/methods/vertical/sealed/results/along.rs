@@ -4,7 +4,10 @@ use super::super::glm::End;
 use super::super::limits::Sizes;
 use super::super::penalised::count;
 use super::super::solution;
-use super::{both_note, cut_note, data_notes, disclosed, kept, model, opening, range_note, unsolved, weight_sum};
+use super::{
+    both_note, cut_note, data_notes, disclosed, kept, model, opening, performance_note, range_note, unsolved,
+    weight_sum,
+};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::id::Role;
@@ -89,6 +92,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     notes.extend(both_note(work));
     notes.extend(data_notes(&work.study, work.role, &work.encoded, work.encoded.block.dropped()));
     notes.push("penalised estimates have no standard errors".to_string());
+    notes.extend(performance_note(work));
     let end = work.glm.as_ref().and_then(|glm| glm.end()).unwrap_or(End::Converged);
     notes.extend(unfinished(work, path, end));
     let termination = if end == End::Converged { Termination::Converged } else { Termination::MaxRounds };
@@ -110,6 +114,9 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
         cv: validated.as_ref().map(|(points, _, _)| points.clone()),
         lambda: validated.map(|(_, best, within)| (best, within)),
         shown_lambda: shown_fit.map(|fit| fit.lambda),
+        covariance: None,
+        term_tests: None,
+        performance: None,
         model,
     })
 }

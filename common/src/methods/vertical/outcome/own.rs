@@ -1,0 +1,108 @@
+//! What a party computes from what it has when a plain fit has ended: nothing of this leaves.
+
+use nalgebra::DMatrix;
+
+use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Slope, Slopes, TermTest, Termination};
+use crate::glm::Family;
+use crate::methods::vertical::prepare::Encoded;
+use crate::methods::vertical::session::Work;
+
+/// Covariance and tests of a party's own coefficients.
+pub(in crate::methods::vertical) type Own = (Option<Covariance>, Option<Vec<TermTest>>);
+
+/// A square root of the covariance of the own coefficients before the dispersion, on the original scale: a row a coefficient, in
+/// the order of the block.
+pub(super) fn root(work: &Work) -> Option<DMatrix<f64>> {
+    let block = &work.encoded.block;
+    let scalings = block.scalings();
+    let mut root = work.inference.as_ref()?.inference.root.clone();
+    if root.nrows() != scalings.len() {
+        return None;
+    }
+    if block.has_intercept() {
+        for j in 1..scalings.len() {
+            let slope = root.row(j).into_owned();
+            root.row_mut(0).zip_apply(&slope, |at, x| *at -= scalings[j].centre / scalings[j].scale * x);
+        }
+    }
+    for (j, scaling) in scalings.iter().enumerate() {
+        root.row_mut(j).scale_mut(1.0 / scaling.scale);
+    }
+    Some(root)
+}
+
+/// Covariance and tests of the own coefficients, where there are standard errors.
+pub(super) fn inferred(work: &Work, rows: &[Coefficient], dispersion: Option<f64>, df: i64) -> Own {
+    let (Some(root), Some(dispersion)) = (root(work), dispersion) else { return (None, None) };
+    let covariance = &root * root.transpose() * dispersion;
+    let alone = alone(work) / dispersion;
+    own(&work.encoded, rows, &covariance, Some(&alone), (work.study.method.family, df))
+}
+
+/// The same from a covariance matrix of the columns that stay, in the order of the block, and from what its inverse would be without
+/// other terms, without the intercept.
+pub(in crate::methods::vertical) fn own(
+    encoded: &Encoded,
+    rows: &[Coefficient],
+    covariance: &DMatrix<f64>,
+    alone: Option<&DMatrix<f64>>,
+    (family, df_residual): (Family, i64),
+) -> Own {
+    let first = usize::from(rows.first().is_some_and(|row| row.term == INTERCEPT) && encoded.block.has_intercept());
+    let slopes: Vec<Slope<'_>> = encoded
+        .sources
+        .iter()
+        .zip(rows.iter().skip(first))
+        .filter_map(|(term, row)| Some(Slope { term, estimate: row.estimate? }))
+        .collect();
+    let size = slopes.len();
+    if covariance.shape() != (first + size, first + size) {
+        return (None, None);
+    }
+    let slopes = Slopes {
+        slopes,
+        covariance: covariance.view((first, first), (size, size)).into_owned(),
+        alone: alone.filter(|alone| alone.shape() == (size, size)).cloned(),
+        family,
+        df_residual,
+    };
+    let tests = rows.first().map(|row| slopes.tests(row.party));
+    (Covariance::own(rows, covariance), tests)
+}
+
+/// Working cross-products of the own columns on the original scale, about their means where the model has an intercept.
+fn alone(work: &Work) -> DMatrix<f64> {
+    let block = &work.encoded.block;
+    let first = usize::from(block.has_intercept());
+    let mut products = block.working_products(work.study.method.intercept);
+    let scale = |j: usize| block.scalings()[j].scale;
+    for j in 0..products.ncols() {
+        for i in 0..products.nrows() {
+            products[(i, j)] *= scale(first + i) * scale(first + j);
+        }
+    }
+    products
+}
+
+/// How well a binomial fit tells outcomes apart, or why that is not known.
+pub(super) fn performance(work: &Work, termination: Termination) -> Result<Option<Performance>, &'static str> {
+    let (study, encoded) = (&work.study, &work.encoded);
+    if study.method.family != Family::Binomial || !study.is_first(work.role) {
+        return Ok(None);
+    }
+    // The predictor at hand is that of the last fit, and with folds not of all rows.
+    let several =
+        work.fits.fitted.len() > 1 || study.method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
+    if several {
+        return Err("not computed along a path");
+    }
+    if !termination.converged() {
+        return Err("not computed, since the fit did not converge");
+    }
+    if encoded.weights.is_some() {
+        return Err("not computed with case weights");
+    }
+    let y = encoded.outcome.as_deref().unwrap_or_default();
+    let performance = Performance::of(y, |row| encoded.block.predictor(row));
+    performance.map(Some).ok_or("not computed, since the outcome has values other than 0 and 1")
+}

@@ -1,0 +1,84 @@
+//! What stands beside the coefficients.
+
+use super::*;
+
+/// A binomial fit, with estimates and errors that R 4.2.2 printed.
+fn odds() -> Report {
+    let rows = [
+        ("(Intercept)", Some(-14.516667758864982), Some(1.4913506865972399)),
+        ("sex", Some(-0.60820814353046504), Some(0.25131567143817768)),
+        ("bmi", Some(0.17379208649327044), Some(0.033689086273706433)),
+        ("bmi2", None, None),
+    ];
+    let statistics = Statistics {
+        nobs: 440,
+        df_residual: Some(437),
+        df_null: Some(439),
+        deviance: Some(439.40879592392491),
+        null_deviance: Some(609.96951889275181),
+        log_lik: Some(-219.704397961962455),
+        dispersion: Some(1.0),
+        ..Statistics::default()
+    };
+    own(Family::Binomial, &rows, statistics)
+}
+
+// format(exp(c(b, b - 1.959964 * se, b + 1.959964 * se)), digits = 4) in R 4.2.2.
+#[test]
+fn odds_ratios_stand_below_the_fit_and_on_the_page() {
+    let report = odds().with_derived();
+    let shown = text(&report);
+    let expected = "\
+Odds ratios:
+            Odds ratio     2.5 %    97.5 %
+(Intercept)   4.96e-07 2.667e-08 9.224e-06
+sex             0.5443    0.3326    0.8908
+bmi               1.19     1.114     1.271
+
+";
+    assert!(shown.contains(expected), "{shown}");
+    assert!(
+        shown.contains("\nMcFadden R squared: 0.2796,  Likelihood ratio test: 170.6 on 2 DF, p-value: <2e-16\n"),
+        "{shown}"
+    );
+    let page = html(&report);
+    assert!(page.contains("aria-label=\"Odds ratios with intervals\"") && page.contains("<h2>Odds ratios</h2>"));
+    assert!(page.contains("1.19 [1.11, 1.27]"));
+    let gaussian = diabetes().with_derived();
+    assert!(!text(&gaussian).contains("ratios:") && !html(&gaussian).contains("ratios</h2>"));
+}
+
+#[test]
+fn terms_and_curves_stand_in_text_and_page() {
+    let test = Test { statistic: 4.0634, df: 3, df_residual: None, p_value: 0.2547 };
+    let term = |term: &str, df| TermTest {
+        term: term.into(),
+        party: Role::Alice,
+        df,
+        wald: Some(test),
+        vif: Some(1.0363),
+        scaled_vif: Some(1.006),
+    };
+    let predictor: Vec<f64> = (0..200).map(|row| f64::from(row % 37) / 10.0 - 2.0).collect();
+    let y: Vec<f64> = (0..200).map(|row| f64::from(u8::from(row * 7 % 11 < 5))).collect();
+    let performance = Performance::of(&y, |row| predictor[row]);
+    let term_tests = Some(vec![term("bmi", 1), term("region", 3)]);
+    let report = Report { term_tests, performance, ..odds() }.with_derived();
+    let shown = text(&report);
+    assert!(shown.contains("Wald tests of terms of several columns:\n       Df Chisq Pr(>Chisq)   VIF\nregion  3 4.063      0.255 1.036\n"), "{shown}");
+    assert!(shown.contains("\nArea under the ROC curve: ") && shown.contains("\nHosmer-Lemeshow test: "), "{shown}");
+    let page = html(&report);
+    for label in ["ROC curve", "Calibration by deciles"] {
+        assert!(page.contains(&format!("aria-label=\"{label}\"")), "{label}");
+    }
+    assert!(page.contains("<h2>Terms</h2>") && page.contains("<h2>Discrimination and calibration</h2>"));
+}
+
+#[test]
+fn in_private_mode_nothing_follows_but_ratios_of_what_was_released() {
+    let report = Report { mode: Mode::Private, ..odds() }.with_derived();
+    assert_eq!(report.measures, Measures::default());
+    assert!(report.coefficients.iter().all(|row| row.ratio == row.estimate.map(f64::exp)));
+    let shown = text(&report);
+    assert!(!shown.contains("McFadden") && !shown.contains("Likelihood ratio"), "{shown}");
+}
