@@ -171,7 +171,7 @@ pub trait Script {
     fn step(&self) -> Option<Step>;
 
     /// Whether what this party says at the present step is there yet. A script that takes part in several conversations may have to
-    /// hear something in another one first; [`Conversation::go_further`] is called then.
+    /// hear something in another one first; the conversation is then told to go on.
     fn is_ready(&self) -> bool {
         true
     }
