@@ -3,7 +3,7 @@
 //! The party with fewer columns leads, or of several the one that the study names: it extrapolates its own coefficients, judges
 //! convergence and ends the fits. The others fit their blocks exactly to whatever comes and cannot tell the difference.
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::DVector;
 
 use crate::fit::Termination;
 use crate::glm::Family;
@@ -17,7 +17,7 @@ use super::block::{Block, Pass, Tables};
 use super::exchange::TableKit;
 use super::followers::Followers;
 use super::message::{Ended, FitEnd, Partial};
-use super::meter::Meter;
+use super::meter::{Meter, metered_gram};
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
@@ -885,27 +885,4 @@ fn encoded_lambdas(study: &Study<Vertical>) -> Vec<Option<f64>> {
     lambdas.sort_by(|a, b| b.total_cmp(a));
     lambdas.dedup();
     lambdas.into_iter().map(Some).collect()
-}
-
-/// Cross-products, about the mean where there is an intercept, of all that a party's partial predictions are made of: its
-/// columns, and last the outcome or offset that it adds because it holds that alone.
-fn metered_gram(block: &Block, intercept: bool) -> DMatrix<f64> {
-    let columns: Vec<usize> = (usize::from(block.has_intercept())..block.columns()).collect();
-    let gram = block.gram().select_rows(&columns).select_columns(&columns);
-    let Some(hidden) = &block.outcome().hidden else { return gram };
-    let weight = |row: usize| block.outcome().weights.as_ref().map_or(1.0, |weights| weights[row]);
-    let mean = match intercept {
-        true => hidden.iter().enumerate().map(|(row, h)| weight(row) * h).sum::<f64>() / block.weight_sum(),
-        false => 0.0,
-    };
-    let weighted: Vec<f64> = hidden.iter().enumerate().map(|(row, h)| weight(row) * (h - mean)).collect();
-    let products = block.products(&weighted);
-    let last = columns.len();
-    let mut gram = gram.resize(last + 1, last + 1, 0.0);
-    for (at, column) in columns.iter().enumerate() {
-        gram[(at, last)] = products[*column];
-        gram[(last, at)] = products[*column];
-    }
-    gram[(last, last)] = weighted.iter().zip(hidden).map(|(w, h)| w * (h - mean)).sum();
-    gram
 }

@@ -6,6 +6,8 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::block::Block;
+
 /// A direction counts as disclosed when it is this large beside the message that carried it: numbers travel with
 /// sixteen digits, so a peer can read smaller ones than any model would care for.
 const VISIBLE: f64 = 1e-12;
@@ -88,6 +90,29 @@ fn share(root: &DMatrix<f64>, column: usize, shown: &[DVector<f64>]) -> f64 {
         return 0.0;
     }
     (shown.iter().map(|direction| direction.dot(&column).powi(2)).sum::<f64>() / total).min(1.0)
+}
+
+/// Cross-products, about the mean where there is an intercept, of all that a party's partial predictions are made of: its
+/// columns, and last the outcome or offset that it adds because it holds that alone.
+pub(super) fn metered_gram(block: &Block, intercept: bool) -> DMatrix<f64> {
+    let columns: Vec<usize> = (usize::from(block.has_intercept())..block.columns()).collect();
+    let gram = block.gram().select_rows(&columns).select_columns(&columns);
+    let Some(hidden) = &block.outcome().hidden else { return gram };
+    let weight = |row: usize| block.outcome().weights.as_ref().map_or(1.0, |weights| weights[row]);
+    let mean = match intercept {
+        true => hidden.iter().enumerate().map(|(row, h)| weight(row) * h).sum::<f64>() / block.weight_sum(),
+        false => 0.0,
+    };
+    let weighted: Vec<f64> = hidden.iter().enumerate().map(|(row, h)| weight(row) * (h - mean)).collect();
+    let products = block.products(&weighted);
+    let last = columns.len();
+    let mut gram = gram.resize(last + 1, last + 1, 0.0);
+    for (at, column) in columns.iter().enumerate() {
+        gram[(at, last)] = products[*column];
+        gram[(last, at)] = products[*column];
+    }
+    gram[(last, last)] = weighted.iter().zip(hidden).map(|(w, h)| w * (h - mean)).sum();
+    gram
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ impl FitCentre {
                 return Ok(true);
             }
         };
-        lines.expect(match next {
+        lines.await_all(match next {
             Part::Rows => "a proof of rows",
             Part::Complete => "a mask of complete rows",
             Part::Shared => "digests of shared columns",
@@ -249,7 +249,7 @@ impl Fitting {
 
     /// The largest gradients, from which a path begins.
     fn largest(&mut self, lines: &mut Lines) -> Result<bool, Abort> {
-        lines.expect("a largest gradient");
+        lines.await_all("a largest gradient");
         let Some(bodies) = lines.heard() else { return Ok(false) };
         let mut found = Vec::new();
         for (line, body) in lines.0.iter().zip(bodies) {
@@ -308,7 +308,7 @@ impl Fitting {
         let question = self.work.fits.followers().ok_or_else(no_followers)?.question(at, &own);
         let leg = lines.0[at].leg();
         leg.say(Body::Partial(question));
-        leg.expect("partial predictions");
+        leg.await_answer("partial predictions");
         self.asked = Some((own, at));
         Ok(())
     }
@@ -328,7 +328,7 @@ impl Fitting {
                         *newest = Some((basis, 0));
                     }
                     Some(other) => return Err(line.said_instead(&other, "a part of the basis")),
-                    None => line.leg().expect("a part of the basis"),
+                    None => line.leg().await_answer("a part of the basis"),
                 }
             }
         }
@@ -348,7 +348,7 @@ impl Fitting {
         for (line, factor) in lines.0.iter_mut().zip(&gathered.earlier) {
             let table = Table { factor: factor.clone(), score: Vec::new(), residual: 0.0, dependent: 0 };
             line.leg().say(Body::Table(table));
-            line.leg().expect("columns to drop");
+            line.leg().await_answer("columns to drop");
         }
         self.gathered = Some(gathered);
         self.work.place = Place::Redo;
@@ -394,7 +394,7 @@ impl Fitting {
 
     /// Results of all, and to each those of all others.
     fn results(&mut self, lines: &mut Lines) -> Result<bool, Abort> {
-        lines.expect("results");
+        lines.await_all("results");
         let Some(bodies) = lines.heard() else { return Ok(false) };
         let work = &mut self.work;
         let folds = work.fits.jobs().iter().filter(|job| job.fold.is_some()).count();

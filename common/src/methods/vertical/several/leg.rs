@@ -30,7 +30,7 @@ impl Leg {
     }
 
     /// Waits for something, once all has been said.
-    pub(super) fn expect(&mut self, what: &'static str) {
+    pub(super) fn await_answer(&mut self, what: &'static str) {
         self.expected = Some(what);
     }
 

@@ -168,9 +168,9 @@ impl Lines {
     }
 
     /// Has every line wait for something on which nothing was heard that has not been taken.
-    fn expect(&mut self, what: &'static str) {
+    fn await_all(&mut self, what: &'static str) {
         for line in self.0.iter_mut().filter(|line| !line.talk.script().has_heard()) {
-            line.leg().expect(what);
+            line.leg().await_answer(what);
         }
     }
 

@@ -40,7 +40,7 @@ impl Centre for PredictCentre {
         if !self.agreed {
             lines.agree_on_rows(self.role, &self.rows, bodies)?;
             self.agreed = true;
-            lines.expect("predictions of new rows");
+            lines.await_all("predictions of new rows");
             return Ok(Advance::Taken);
         }
         let mut sum = vec![0.0; self.rows.rows() as usize];
