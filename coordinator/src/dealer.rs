@@ -1,7 +1,7 @@
-//! The dealer of a study whose parties compute on shares: hands out correlated randomness to both parties of a run, and receives public sizes only.
+//! The dealer of a study whose parties compute on shares: hands out correlated randomness to all parties of a run, and receives public sizes only.
 //!
 //! It stands beside the register, on the same port, or in a process of its own where the study names a dealer apart from the coordinator.
-//! It decides nothing that the register decides: a run is what two parties say it is.
+//! It decides nothing that the register decides: a run is what its parties say it is.
 //! Seeds come from the operating system, live as long as the run, and are stored nowhere.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
 use fedreg_common::secure::dealing::{Dealing, Portion, Product, Step};
-use fedreg_common::secure::product::{Correction, Dealer, Shape, Side};
+use fedreg_common::secure::product::{Correction, Dealer, SeveralDealer, Shape, Side};
 use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_proto::dealer::{Answer, Caller, Ordered};
 use fedreg_proto::link::Notice;
@@ -39,22 +39,7 @@ pub(crate) fn start(study: &Study<Vertical>) -> Option<mpsc::Sender<Caller>> {
     Some(callers)
 }
 
-/// Which side a party is on: Alice's columns are the rows of the table.
-fn side(role: Role) -> Option<Side> {
-    match role {
-        Role::Alice => Some(Side::Left),
-        Role::Bob => Some(Side::Right),
-        Role::Party(_) | Role::Worker | Role::Coordinator => None,
-    }
-}
-
-fn role(side: Side) -> Role {
-    match side {
-        Side::Left => Role::Alice,
-        Side::Right => Role::Bob,
-    }
-}
-
+/// The places of the two sides.
 fn place(side: Side) -> usize {
     match side {
         Side::Left => 0,
@@ -64,7 +49,8 @@ fn place(side: Side) -> usize {
 
 /// A party's line.
 struct Line {
-    side: Side,
+    /// The party's place in the study.
+    place: usize,
     say: mpsc::Sender<Answer>,
     /// From its first order on.
     run: Option<RunId>,
@@ -83,8 +69,8 @@ struct Run {
     /// When the run began here, among others.
     number: u64,
     /// The line of each party that has come, by its number; none once that party has left.
-    lines: [Option<u64>; 2],
-    came: [bool; 2],
+    lines: Vec<Option<u64>>,
+    came: Vec<bool>,
     /// None once the run is over.
     dealing: Option<Dealing>,
     /// Whether a product is being computed, or is on its way.
@@ -107,10 +93,13 @@ type News = (u64, Option<Heard<Ordered>>);
 /// How a computation ended; a reason that is no party's fault.
 type Computed = (RunId, Result<(), String>);
 
-/// Both parties' lines, and the runs that they are in.
+/// All parties' lines, and the runs that they are in.
 pub(crate) struct DealerService {
     study: Digest,
-    certificates: BTreeMap<String, Role>,
+    /// In order; of two the left side's first.
+    parties: Vec<Role>,
+    /// Places by the names in certificates.
+    certificates: BTreeMap<String, usize>,
     /// Whether a run that is over may be dealt for again, with fresh seeds.
     repeats: bool,
     lines: BTreeMap<u64, Line>,
@@ -124,19 +113,19 @@ pub(crate) struct DealerService {
 impl DealerService {
     /// The dealer of a study, before anybody came.
     pub(crate) fn of(study: &Study<Vertical>) -> DealerService {
-        let certificates = study.method.parties.iter().map(|(role, terms)| (terms.certificate.clone(), *role));
+        let parties = study.parties_in_order();
+        let certificate = |role: &Role| study.method.parties.get(role).map(|terms| terms.certificate.clone());
+        let places = parties.iter().enumerate();
+        let certificates = places.filter_map(|(place, role)| Some((certificate(role)?, place))).collect();
         // A sealed run whose masks are lost is over. A private one goes on under its charge, as long as no share was stored that these
         // masks were for; its parties decide that.
         let repeats = match study.guarantee {
             VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => false,
             VerticalGuarantee::Private(_) => true,
         };
-        DealerService::new(study.digest(), certificates.collect(), repeats)
-    }
-
-    fn new(study: Digest, certificates: BTreeMap<String, Role>, repeats: bool) -> DealerService {
         DealerService {
-            study,
+            study: study.digest(),
+            parties,
             certificates,
             repeats,
             lines: BTreeMap::new(),
@@ -176,7 +165,7 @@ impl DealerService {
 
     fn open(&mut self, caller: Caller, heard: &mpsc::Sender<News>) {
         let Caller { name, mut hear, say } = caller;
-        let Some(side) = self.certificates.get(&name).copied().and_then(side) else {
+        let Some(place) = self.certificates.get(&name).copied() else {
             tracing::warn!("`{name}` came to the dealer, but has no part in the study");
             let sentence = format!("`{name}` has no part in the study");
             drop(say.try_send(Answer::Notice(Notice { exit: Exit::Refused, sentence })));
@@ -196,53 +185,53 @@ impl DealerService {
             drop(heard.send((number, None)).await);
         });
         // A line on which nothing was ordered yet is one that the party has given up.
-        self.lines.retain(|_, line| line.side != side || line.run.is_some());
-        self.lines.insert(number, Line { side, say, run: None, follower: follower.abort_handle() });
+        self.lines.retain(|_, line| line.place != place || line.run.is_some());
+        self.lines.insert(number, Line { place, say, run: None, follower: follower.abort_handle() });
     }
 
     fn ordered(&mut self, number: u64, Ordered { study, run, order }: Ordered) {
         let Some(line) = self.lines.get_mut(&number) else { return };
-        let (side, before) = (line.side, line.run);
-        let who = role(side);
+        let (place, before) = (line.place, line.run);
+        let who = self.parties[place];
         if study != self.study || before.is_some_and(|before| before != run) {
             let what = if study == self.study { "run" } else { "study" };
             return self.fault(number, &format!("sent an order of another {what}"));
         }
         if before.is_none()
-            && let Err(notice) = self.enter(number, side, run)
+            && let Err(notice) = self.enter(number, place, run)
         {
             tracing::warn!("{who} cannot be dealt for in run {run}: {}", notice.sentence);
             return self.dismiss(number, notice);
         }
         let Some(state) = self.runs.get_mut(&run) else { return };
-        let other = side.other();
-        if state.came[place(other)] && state.lines[place(other)].is_none() {
-            return self.end(run, &gone(role(other)));
+        let mut others = state.came.iter().zip(&state.lines).zip(&self.parties);
+        if let Some((_, other)) = others.find(|((came, line), _)| **came && line.is_none()) {
+            return self.end(run, &gone(*other));
         }
         let Some(dealing) = &mut state.dealing else { return };
-        match dealing.order(side, order) {
+        match dealing.order(place, order) {
             Ok(()) => self.proceed(run),
             Err(refusal) => self.end(run, &Notice { exit: Exit::Peer, sentence: refusal.to_string() }),
         }
     }
 
     /// Lets a party into a run, where it has one line, once.
-    fn enter(&mut self, number: u64, side: Side, run: RunId) -> Result<(), Notice> {
-        let who = role(side);
+    fn enter(&mut self, number: u64, place: usize, run: RunId) -> Result<(), Notice> {
+        let who = self.parties[place];
         // A party takes part in one run at a time: it has given the others up.
         let others: Vec<u64> =
-            self.lines.iter().filter(|(at, line)| **at != number && line.side == side).map(|(at, _)| *at).collect();
+            self.lines.iter().filter(|(at, line)| **at != number && line.place == place).map(|(at, _)| *at).collect();
         let unreachable = |sentence| Err(Notice { exit: Exit::Unreachable, sentence });
-        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none() || state.came[place(side)]) {
+        if self.repeats && self.runs.get(&run).is_some_and(|state| state.dealing.is_none() || state.came[place]) {
             // Masks that one of the two has lost open nothing any more: the other one has to begin anew as well.
-            self.end(run, &lost_masks(who));
+            self.end(run, &lost_masks(who, &self.parties.clone()));
             self.runs.remove(&run);
         }
         if let Some(state) = self.runs.get_mut(&run) {
             if state.dealing.is_none() {
                 return unreachable(format!("run {run} is over: {}", state.over));
             }
-            if state.came[place(side)] {
+            if state.came[place] {
                 return unreachable(format!(
                     "the masks of {who} in run {run} are for another line of {who}, and nobody gets masks twice: start the run again"
                 ));
@@ -250,18 +239,18 @@ impl DealerService {
         }
         others.into_iter().for_each(|other| self.left(other));
         if !self.runs.contains_key(&run) {
-            let seeds = seeds().map_err(|sentence| {
+            let seeds = seeds(self.parties.len()).map_err(|sentence| {
                 tracing::error!("{sentence}");
                 Notice {
                     exit: Exit::Internal,
                     sentence: "internal error at the dealer; the reason is shown there only".to_owned(),
                 }
             })?;
-            let names = [Side::Left, Side::Right].map(|side| role(side).to_string());
+            let names = self.parties.iter().map(Role::to_string).collect();
             let state = Run {
                 number: self.next,
-                lines: [None; 2],
-                came: [false; 2],
+                lines: vec![None; self.parties.len()],
+                came: vec![false; self.parties.len()],
                 dealing: Some(Dealing::new(names, seeds, self.study, run)),
                 busy: false,
                 stop: Arc::default(),
@@ -272,7 +261,7 @@ impl DealerService {
             self.forget();
         }
         if let (Some(state), Some(line)) = (self.runs.get_mut(&run), self.lines.get_mut(&number)) {
-            (state.lines[place(side)], state.came[place(side)], line.run) = (Some(number), true, Some(run));
+            (state.lines[place], state.came[place], line.run) = (Some(number), true, Some(run));
         }
         Ok(())
     }
@@ -285,29 +274,33 @@ impl DealerService {
                 return;
             }
             let Some(step) = state.dealing.as_mut().and_then(Dealing::step) else { return };
-            let [left, right] = state.lines.map(|number| self.lines.get(&number?).map(|line| line.say.clone()));
-            let (Some(left), Some(right)) = (left, right) else { return };
+            let say = |number: &Option<u64>| Some(self.lines.get(&(*number)?)?.say.clone());
+            let Some(lines) = state.lines.iter().map(say).collect::<Option<Vec<mpsc::Sender<Answer>>>>() else {
+                return;
+            };
             match step {
-                Step::Seed(side, seed) => {
-                    let say = match side {
-                        Side::Left => left,
-                        Side::Right => right,
-                    };
+                Step::Seed(place, seed) => {
                     // It is the first on its line, whose queue is empty.
-                    drop(say.try_send(Answer::Dealt(Dealt::Seed(seed))));
+                    drop(lines.get(place).map(|say| say.try_send(Answer::Dealt(Dealt::Seed(seed)))));
+                }
+                Step::Several(shape, dealer) => {
+                    let columns = shape.columns();
+                    tracing::info!("dealing for tables of {} rows, columns {columns:?}, in run {run}", shape.rows);
+                    state.busy = true;
+                    let stop = Arc::clone(&state.stop);
+                    self.work.spawn(async move { (run, deal_several(dealer, stop, lines).await) });
                 }
                 Step::Table(Shape { rows, left: a, right: b, .. }, dealer) => {
                     tracing::info!("dealing for a table of {rows} rows, {a} and {b} columns, in run {run}");
                     state.busy = true;
                     let stop = Arc::clone(&state.stop);
-                    self.work.spawn(async move { (run, deal(dealer, stop, left, right).await) });
+                    self.work.spawn(async move { (run, deal(dealer, stop, lines).await) });
                 }
                 Step::Product(order, product) => {
                     tracing::info!("dealing for {order:?} in run {run}");
                     state.busy = true;
                     let stop = Arc::clone(&state.stop);
                     let silent = Product::silent(&order);
-                    let lines = [left, right];
                     let work = move || stream(product, silent, &stop, &lines);
                     self.work.spawn(async move {
                         let done = tokio::task::spawn_blocking(work).await;
@@ -339,7 +332,7 @@ impl DealerService {
     /// A party broke the protocol: its run ends, or its line where it is in none.
     fn fault(&mut self, number: u64, fault: &str) {
         let Some(line) = self.lines.get(&number) else { return };
-        let notice = Notice { exit: Exit::Peer, sentence: format!("{} {fault}", role(line.side)) };
+        let notice = Notice { exit: Exit::Peer, sentence: format!("{} {fault}", self.parties[line.place]) };
         match line.run {
             Some(run) => self.end(run, &notice),
             None => self.dismiss(number, notice),
@@ -349,15 +342,16 @@ impl DealerService {
     /// A party's line is gone. Its run ends, unless both have all that they ordered.
     fn left(&mut self, number: u64) {
         let Some(line) = self.lines.remove(&number) else { return };
-        let (side, Some(run)) = (line.side, line.run) else { return };
+        let (place, Some(run)) = (line.place, line.run) else { return };
         let Some(state) = self.runs.get_mut(&run) else { return };
-        state.lines[place(side)] = None;
+        state.lines[place] = None;
         let done = !state.busy && state.dealing.as_ref().is_none_or(Dealing::is_done);
         if !done {
-            self.end(run, &gone(role(side)));
-        } else if state.lines == [None; 2] {
+            self.end(run, &gone(self.parties[place]));
+        } else if state.lines.iter().all(Option::is_none) {
+            let all = if self.parties.len() == 2 { "both" } else { "all" };
             state.dealing = None;
-            state.over = "both parties have left the dealer".to_owned();
+            state.over = format!("{all} parties have left the dealer");
             self.ended = Some(Exit::Done);
         }
     }
@@ -404,16 +398,18 @@ fn gone(who: Role) -> Notice {
     Notice { exit: Exit::Unreachable, sentence }
 }
 
-fn lost_masks(who: Role) -> Notice {
-    let other = who.partner();
+fn lost_masks(who: Role, parties: &[Role]) -> Notice {
+    let others: Vec<String> = parties.iter().filter(|party| **party != who).map(Role::to_string).collect();
+    let all = if parties.len() == 2 { "both" } else { "all" };
+    let others = others.join(" and ");
     let sentence = format!(
-        "{who} was started again and has lost its masks, which those of {other} belong to; start {other} again, and both get fresh ones"
+        "{who} was started again and has lost its masks, which those of {others} belong to; start {others} again, and {all} get fresh ones"
     );
     Notice { exit: Exit::Unreachable, sentence }
 }
 
-fn seeds() -> Result<[[u8; 32]; 2], String> {
-    let mut seeds = [[0; 32]; 2];
+fn seeds(parties: usize) -> Result<Vec<[u8; 32]>, String> {
+    let mut seeds = vec![[0; 32]; parties];
     for seed in &mut seeds {
         OsRng.try_fill_bytes(seed).map_err(|error| format!("the system gives no randomness: {error}"))?;
     }
@@ -421,18 +417,39 @@ fn seeds() -> Result<[[u8; 32]; 2], String> {
 }
 
 /// Computes a product beside everything else, and waits until both parties have taken it.
-async fn deal(
-    dealer: Box<Dealer>,
-    stop: Arc<AtomicBool>,
-    left: mpsc::Sender<Answer>,
-    right: mpsc::Sender<Answer>,
-) -> Result<(), String> {
+async fn deal(dealer: Box<Dealer>, stop: Arc<AtomicBool>, lines: Vec<mpsc::Sender<Answer>>) -> Result<(), String> {
     let computed =
         tokio::task::spawn_blocking(move || compute(dealer, &stop)).await.map_err(|panic| panic.to_string())?;
     let Some(Correction(entries)) = computed? else { return Ok(()) };
+    let [left, right] = &lines[..] else { return Err("a table of two among several".to_owned()) };
     // Fails when the line is gone, which ends the run.
     drop(right.send(Answer::Dealt(Dealt::Correction(entries))).await);
     drop(left.send(Answer::Computed).await);
+    Ok(())
+}
+
+/// The same for the tables of several parties: the first one hears of the end only.
+async fn deal_several(
+    dealer: Box<SeveralDealer>,
+    stop: Arc<AtomicBool>,
+    lines: Vec<mpsc::Sender<Answer>>,
+) -> Result<(), String> {
+    let work = move || {
+        let mut dealer = dealer;
+        while dealer.step() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Vec::new());
+            }
+        }
+        dealer.finish().map_err(|fault| fault.to_string())
+    };
+    let corrections = tokio::task::spawn_blocking(work).await.map_err(|panic| panic.to_string())??;
+    for (entries, line) in corrections.into_iter().zip(lines.iter().skip(1)) {
+        drop(line.send(Answer::Dealt(Dealt::Correction(entries))).await);
+    }
+    if let Some(first) = lines.first() {
+        drop(first.send(Answer::Computed).await);
+    }
     Ok(())
 }
 
@@ -442,7 +459,7 @@ fn stream(
     mut product: Box<Product>,
     silent: Side,
     stop: &AtomicBool,
-    lines: &[mpsc::Sender<Answer>; 2],
+    lines: &[mpsc::Sender<Answer>],
 ) -> Result<(), String> {
     // Fails when the line is gone, which ends the run.
     let say = |side: usize, dealt: Dealt| drop(lines[side].blocking_send(Answer::Dealt(dealt)));

@@ -15,7 +15,7 @@ use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores}
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::{Progress, VerticalSession};
-use fedreg_common::methods::vertical::several::{FitCentre, Hub, PredictCentre};
+use fedreg_common::methods::vertical::several::{FitCentre, Hub, PredictCentre, SealedCentre};
 use fedreg_common::report::{PerParty, Report, csv};
 use fedreg_common::session::{Abort, Session};
 use fedreg_common::study::VerticalGuarantee;
@@ -137,7 +137,7 @@ impl Work for LeaderFit {
 
     async fn drive(
         session: LeaderSession<FitCentre>,
-        (lines, _): (&mut [Line], Option<DealerLine<Message>>),
+        lines: (&mut [Line], Option<DealerLine<Message>>),
         patience: &Patience,
         stop: &mut mpsc::Receiver<Abort>,
         watch: impl FnMut(&LeaderSession<FitCentre>, u64),
@@ -182,7 +182,10 @@ async fn sealed(
 ) -> Result<(Report, Exit), Failure> {
     let mut work = SealedFit { folder, left: BEGUN_AGAIN };
     loop {
-        let ended = meet(&work, job, stop.clone(), stopped).await;
+        let ended = match job.study.leader_of_several() == Some(job.role) {
+            true => meet(&SealedLeaderFit(work.clone()), job, stop.clone(), stopped).await,
+            false => meet(&work, job, stop.clone(), stopped).await,
+        };
         let Err(failure) = &ended else { return ended };
         if !work.begins_again(failure) {
             return ended;
@@ -241,6 +244,59 @@ impl Work for SealedFit {
     fn finish(&self, job: &Job, met: Met<SealedSession>) -> Result<(Report, Exit), Failure> {
         let before = openings::before(&job.config, Some(met.run))?;
         write(&self.folder, job, &met, openings::sentence(before))
+    }
+}
+
+/// The sealed fit of the leader of several parties.
+#[derive(Clone)]
+struct SealedLeaderFit(SealedFit);
+
+impl Work for SealedLeaderFit {
+    type Table = Prepared;
+    type Session = LeaderSession<SealedCentre>;
+    type Yield = Report;
+
+    const COMMAND: &'static str = "fit";
+
+    fn is_dealt(&self, _job: &Job) -> bool {
+        true
+    }
+
+    fn read(&self, job: &Job) -> Result<Prepared, Failure> {
+        self.0.read(job)
+    }
+
+    fn rows(table: &Prepared) -> u64 {
+        table.rows() as u64
+    }
+
+    fn begins_again(&self, failure: &Failure) -> bool {
+        self.0.begins_again(failure)
+    }
+
+    fn session(&self, job: &Job, table: Prepared, opening: Opening) -> Result<Self::Session, Failure> {
+        let account = openings::account(job, opening.run, &table)?;
+        let followers = job.study.peers(job.role);
+        Ok(LeaderSession::new(Hub::sealed(table, &opening, account), &followers)?)
+    }
+
+    async fn drive(
+        session: Self::Session,
+        lines: (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&Self::Session, u64),
+    ) -> Result<Driven<Self::Session>, Abort> {
+        several::drive(session, lines, patience, stop, watch).await
+    }
+
+    fn progress(session: &Self::Session) -> Option<Progress> {
+        Some(session.progress())
+    }
+
+    fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Report, Exit), Failure> {
+        let before = openings::before(&job.config, Some(met.run))?;
+        write(&self.0.folder, job, &met, openings::sentence(before))
     }
 }
 
@@ -435,7 +491,7 @@ impl Work for LeaderPredict {
 
     async fn drive(
         session: Self::Session,
-        (lines, _): (&mut [Line], Option<DealerLine<Message>>),
+        lines: (&mut [Line], Option<DealerLine<Message>>),
         patience: &Patience,
         stop: &mut mpsc::Receiver<Abort>,
         watch: impl FnMut(&Self::Session, u64),

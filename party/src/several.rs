@@ -13,10 +13,10 @@ use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::methods::vertical::several::{Centre, Hub};
 use fedreg_common::privacy::release::Released;
-use fedreg_common::session::{Abort, Session, Turn};
+use fedreg_common::session::{Abort, Order, Session, Turn};
 use tokio::sync::mpsc;
 
-use crate::drive::{self, Driven, Patience};
+use crate::drive::{self, DealerLine, Driven, Orders, Patience};
 use crate::line::Line;
 
 type Said<O> = Turn<Released<Message>, Arc<O>>;
@@ -46,6 +46,8 @@ struct Shared<C: Centre> {
 
 struct State<C: Centre> {
     hub: Hub<C>,
+    /// To the dealer, where there is one.
+    orders: Option<mpsc::UnboundedSender<Order>>,
     /// What is to go out on the lines of which nobody has asked yet.
     waiting: Vec<(Role, VecDeque<Said<C::Output>>)>,
     output: Option<Arc<C::Output>>,
@@ -58,7 +60,7 @@ impl<C: Centre> LeaderSession<C> {
         let first = followers.first().ok_or_else(|| Abort::Bug("a leader without followers".to_string()))?;
         let (role, progress) = (hub.role(), hub.progress());
         let waiting = followers.iter().map(|peer| (*peer, VecDeque::new())).collect();
-        let state = Mutex::new(State { hub, waiting, output: None, failed: None });
+        let state = Mutex::new(State { hub, orders: None, waiting, output: None, failed: None });
         let shared = Arc::new(Shared { state, said: Condvar::new() });
         Ok(LeaderSession { shared, peer: *first, role, sent: None, position: 0, progress, over: false })
     }
@@ -103,6 +105,11 @@ impl<C: Centre> State<C> {
 
     fn take(&mut self, from: Role, message: Message) -> Result<(), Abort> {
         let says = self.hub.receive(from, message)?;
+        while let Some(order) = self.hub.order() {
+            let without = || Abort::Bug("a fit without a dealer ordered something".to_string());
+            // A line that has ended says why where the dealer is heard.
+            self.orders.as_ref().ok_or_else(without)?.send(order).ok();
+        }
         if let Some(output) = self.hub.take_output() {
             self.output = Some(Arc::new(output));
         }
@@ -180,18 +187,48 @@ impl<C: Centre> Session for LeaderSession<C> {
     }
 }
 
+/// Hands the hub what the dealer sends, until the dealer's line ends; for ever where there is none.
+async fn deal<C: Sent>(shared: Arc<Shared<C>>, dealer: Option<DealerLine<Message>>) -> Abort {
+    let Some(DealerLine { mut heard, .. }) = dealer else { return std::future::pending().await };
+    while let Some(message) = heard.recv().await {
+        let message = match message {
+            Ok(message) => message,
+            Err(abort) => return abort,
+        };
+        let shared = Arc::clone(&shared);
+        // The hub may be at work, and works with what comes.
+        let taken = tokio::task::spawn_blocking(move || {
+            let taken = shared.state().take(Role::Coordinator, message);
+            shared.said.notify_all();
+            taken
+        });
+        match taken.await {
+            Ok(Ok(())) => {}
+            Ok(Err(abort)) => return abort,
+            Err(panic) => return Abort::Bug(panic.to_string()),
+        }
+    }
+    std::future::pending().await
+}
+
 /// Runs all lines to their end.
 ///
 /// # Errors
 /// Why the run ended without a result; every follower has been told whose line was open.
 pub(crate) async fn drive<C: Sent>(
     session: LeaderSession<C>,
-    lines: &mut [Line],
+    (lines, dealer): (&mut [Line], Option<DealerLine<Message>>),
     patience: &Patience,
     stop: &mut mpsc::Receiver<Abort>,
     mut watch: impl FnMut(&LeaderSession<C>, u64),
 ) -> Result<Driven<LeaderSession<C>>, Abort> {
     let shared = Arc::clone(&session.shared);
+    if let Some(DealerLine { orders: Orders::Masks(orders), .. }) = &dealer {
+        shared.state().orders = Some(orders.clone());
+    }
+    let dealing = deal(Arc::clone(&shared), dealer);
+    tokio::pin!(dealing);
+    let mut is_dealt = true;
     let (stops, mut stopped): (Vec<_>, Vec<_>) = lines.iter().map(|_| mpsc::channel(4)).unzip();
     let further = session.further();
     let mut watch = Some(&mut watch);
@@ -218,6 +255,10 @@ pub(crate) async fn drive<C: Sent>(
             biased;
             next = next_of(&mut running) => next,
             abort = drive::stopped(stop) => Err(abort),
+            abort = &mut dealing, if is_dealt => {
+                is_dealt = false;
+                Err(abort)
+            }
         };
         match next {
             Ok(driven) => {

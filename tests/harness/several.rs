@@ -6,12 +6,16 @@ use std::sync::Arc;
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::message::Message;
+use fedreg_common::methods::vertical::message::{Dealt, Message};
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
+use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::VerticalSession;
 use fedreg_common::methods::vertical::several::{FitCentre, Hub};
+use fedreg_common::privacy::openings::OneRun;
+use fedreg_common::secure::open::Limits;
 use fedreg_common::session::Abort;
+use fedreg_common::sim::dealer::dealer;
 use fedreg_common::sim::pair::Faults;
 use fedreg_common::sim::several::{self, EndedSeveral};
 use fedreg_common::study::{Study, Vertical};
@@ -24,16 +28,29 @@ pub const NAMES: [&str; 5] = ["anna", "ben", "cleo", "dan", "eve"];
 
 /// A study file for the columns of a case, cut in order into at most `parties` blocks; `more` is appended.
 pub fn study(case: &Case, parties: usize, held_by: &str, more: &str) -> Study<Vertical> {
+    let blocks = blocks(case, parties);
+    study_of(case, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), held_by, more)
+}
+
+/// The columns of a case, cut in order into at most `parties` blocks.
+pub fn blocks(case: &Case, parties: usize) -> Vec<Vec<String>> {
     let columns: Vec<String> = case.alice.iter().chain(&case.bob).cloned().collect();
     let count = parties.min(columns.len());
-    let blocks: Vec<&[String]> =
-        (0..count).map(|at| &columns[at * columns.len() / count..(at + 1) * columns.len() / count]).collect();
-    study_of(case, &blocks, held_by, more)
+    (0..count).map(|at| columns[at * columns.len() / count..(at + 1) * columns.len() / count].to_vec()).collect()
 }
 
 /// The same with blocks that are given.
 pub fn study_of(case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
-    let mut text = "id = \"test\"\n".to_string();
+    study_in("plain", case, blocks, held_by, more)
+}
+
+/// A study in sealed mode; an outcome or offset that one party holds, and weights that all hold.
+pub fn study_sealed(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<Vertical> {
+    study_in("sealed", case, blocks, held_by, "")
+}
+
+fn study_in(mode: &str, case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
+    let mut text = format!("id = \"test\"\nmode = {mode:?}\n");
     for (name, block) in NAMES.iter().zip(blocks) {
         text.push_str(&format!("[parties.{name}]\ncertificate = \"{name}\"\ncolumns = {block:?}\n"));
     }
@@ -41,6 +58,7 @@ pub fn study_of(case: &Case, blocks: &[&[String]], held_by: &str, more: &str) ->
     text.push_str(&format!("[model]\nfamily = {:?}\nintercept = {}\n", case.family, case.intercept));
     for (key, column) in [("offset", &case.offset), ("weights", &case.weights)] {
         if let Some(column) = column {
+            let held_by = if mode == "sealed" && key == "weights" { "all" } else { held_by };
             text.push_str(&format!("[{key}]\ncolumn = {column:?}\nheld_by = {held_by:?}\n"));
         }
     }
@@ -52,7 +70,7 @@ pub fn study_of(case: &Case, blocks: &[&[String]], held_by: &str, more: &str) ->
 }
 
 /// Runs a study over one file that holds the columns of all parties.
-pub fn run(study: &Study<Vertical>, file: &Path, faults: Faults) -> EndedSeveral {
+pub fn run(study: &Study<Vertical>, file: &Path, faults: Faults) -> EndedSeveral<VerticalFit> {
     run_with(study, |role| frame(study, role, file), faults, |_, _| {}).unwrap_or_else(|abort| panic!("{abort}"))
 }
 
@@ -62,7 +80,7 @@ pub fn run_with(
     frame: impl Fn(Role) -> Frame,
     faults: Faults,
     observe: impl FnMut(Role, &Message),
-) -> Result<EndedSeveral, Abort> {
+) -> Result<EndedSeveral<VerticalFit>, Abort> {
     let study = Arc::new(study.clone());
     let (mut hub, mut sessions) = sessions(&study, frame)?;
     Ok(several::run_several(&mut hub, &mut sessions, faults, observe))
@@ -85,8 +103,31 @@ pub fn sessions(
     Ok((hub, sessions))
 }
 
+/// Runs a study in sealed mode over one file that holds the columns of all parties, with limits that let few rows pass; with an observer of
+/// all messages, and of what the dealer sends, which it may change.
+pub fn run_sealed(
+    study: &Study<Vertical>,
+    file: &Path,
+    faults: Faults,
+    observe: impl FnMut(Role, &Message),
+    spoil: impl FnMut(usize, &mut Dealt),
+) -> EndedSeveral<VerticalFit> {
+    let study = Arc::new(study.clone());
+    let limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1e6 };
+    let parties = study.parties_in_order();
+    let prepared = |role| {
+        let policy = Policy { limits, ..Policy::default() };
+        Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, file)).unwrap()
+    };
+    let opening = |first, at: usize| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer: parties[0] };
+    let mut hub = Hub::sealed(prepared(parties[0]), &opening(false, 0), Box::new(OneRun));
+    let start = |(at, role): (usize, &Role)| SealedSession::new(prepared(*role), opening(true, at), Box::new(OneRun));
+    let mut sessions: Vec<SealedSession> = parties.iter().enumerate().skip(1).map(start).collect();
+    several::run_several_dealt(&mut hub, &mut sessions, faults, observe, dealer(&study, RUN, spoil))
+}
+
 /// All results of a run that must succeed, the leader's first.
-pub fn fitted(ended: EndedSeveral) -> Vec<VerticalFit> {
+pub fn fitted(ended: EndedSeveral<VerticalFit>) -> Vec<VerticalFit> {
     let aborts: Vec<String> =
         ended.results.iter().flatten().filter_map(|result| result.as_ref().err()).map(ToString::to_string).collect();
     assert!(aborts.is_empty(), "{aborts:?}");

@@ -11,7 +11,8 @@ use super::budget;
 use super::kernel;
 use super::masks::{Labels, Seed};
 use super::product::{
-    Dealer, Fault, Masks, RowDealer, RowShape, Shape, Side, VectorDealer, VectorShape, WeightedDealer, WeightedShape,
+    Dealer, Fault, Masks, RowDealer, RowShape, SeveralDealer, SeveralShape, Shape, Side, VectorDealer, VectorShape,
+    WeightedDealer, WeightedShape,
 };
 use super::ring::{Elements, ROWS, Width};
 use crate::id::{Digest, RunId};
@@ -33,18 +34,20 @@ pub enum Order {
     Vector(VectorShape),
     /// Corrections of a weighted table of the last table's blocks, row block by row block for both parties.
     Weighted(WeightedShape),
+    /// Corrections of the tables of all pairs of several parties, for the one at a place, from 0.
+    Several(SeveralShape, usize),
 }
 
 /// The dealer of one run, as a value.
 pub struct Dealing {
     /// The parties' names, for sentences.
-    names: [String; 2],
-    seeds: [Seed; 2],
+    names: Vec<String>,
+    seeds: Vec<Seed>,
     labels: Labels,
     /// Whether the seeds are handed out.
     given: bool,
-    /// Orders that the other party has not given yet.
-    waiting: [VecDeque<Order>; 2],
+    /// Orders that the others have not given yet.
+    waiting: Vec<VecDeque<Order>>,
     /// The table with whose blocks later products are made, and its masks.
     table: Option<(Shape, Arc<Masks>)>,
     /// Products within rows so far: corrections go to both sides in turn.
@@ -55,10 +58,12 @@ pub struct Dealing {
 
 /// What the dealer has to do.
 pub enum Step {
-    /// Hand a party its seed.
-    Seed(Side, [u8; 32]),
+    /// Hand the party at a place its seed; of two, the left one comes first.
+    Seed(usize, [u8; 32]),
     /// Compute the correction of a table, for the right party.
     Table(Shape, Box<Dealer>),
+    /// Compute the corrections of the tables of several parties, for all but the first.
+    Several(SeveralShape, Box<SeveralDealer>),
     /// Compute what a later product needs, portion by portion.
     Product(Order, Box<Product>),
 }
@@ -137,7 +142,7 @@ impl Product {
     pub fn silent(order: &Order) -> Side {
         match order {
             Order::Rows(shape) => shape.corrected.other(),
-            Order::Table(_) | Order::Vector(_) | Order::Weighted(_) => Side::Left,
+            Order::Table(_) | Order::Vector(_) | Order::Weighted(_) | Order::Several(..) => Side::Left,
         }
     }
 }
@@ -193,8 +198,18 @@ pub enum Refusal {
     /// Another kind of product than the other party.
     #[error("{} and {} ordered products of different kinds", .names[0], .names[1])]
     Kinds {
-        /// The left party and the right party.
+        /// The two parties.
         names: [String; 2],
+    },
+    /// A number of parties for which there is no such product.
+    #[error("{who} ordered {what} in a run of {parties} parties")]
+    Parties {
+        /// Who ordered.
+        who: String,
+        /// What was ordered.
+        what: &'static str,
+        /// Parties of the run.
+        parties: usize,
     },
     /// Another ring than that of tables.
     #[error("{who} ordered a table of elements of {came} bytes, expected {}", Width::Two.bytes())]
@@ -242,58 +257,78 @@ fn listed(differing: &[Difference]) -> String {
 }
 
 impl Dealing {
-    /// At the start of a run. `names` are those of the left and the right party; the seeds are drawn for this run.
-    pub fn new(names: [String; 2], seeds: [[u8; 32]; 2], study: Digest, run: RunId) -> Dealing {
+    /// At the start of a run. `names` are those of the parties in order, of two the left one's first; the seeds are drawn for this run.
+    pub fn new(names: Vec<String>, seeds: Vec<[u8; 32]>, study: Digest, run: RunId) -> Dealing {
         Dealing {
+            waiting: names.iter().map(|_| VecDeque::new()).collect(),
             names,
-            seeds: seeds.map(Seed::new),
+            seeds: seeds.into_iter().map(Seed::new).collect(),
             labels: Labels::new(study, run),
             given: false,
-            waiting: [VecDeque::new(), VecDeque::new()],
             table: None,
             rows: 0,
             steps: VecDeque::new(),
         }
     }
 
-    /// Takes a party's next order.
+    /// Takes the next order of the party at a place.
     ///
     /// # Errors
-    /// The order is none that can be dealt, or not the same as the other party's; the run must end.
-    pub fn order(&mut self, side: Side, order: Order) -> Result<(), Refusal> {
-        let who = self.name(side).to_owned();
-        if let Order::Table(shape) = &order {
-            check(shape, &who)?;
+    /// The order is none that can be dealt, or not the same as the others'; the run must end.
+    pub fn order(&mut self, place: usize, order: Order) -> Result<(), Refusal> {
+        let who = self.name(place).to_owned();
+        match &order {
+            Order::Table(shape) => check(shape, &who)?,
+            Order::Several(shape, of) => {
+                check_several(shape, &who)?;
+                if *of != place || shape.columns().len() != self.names.len() {
+                    return Err(Refusal::Product { who, what: "tables of other parties" });
+                }
+            }
+            Order::Rows(_) | Order::Vector(_) | Order::Weighted(_) => {}
         }
-        let own = &mut self.waiting[place(side)];
+        let several = matches!(order, Order::Several(..));
+        if !several && self.names.len() != 2 {
+            let what = "a product of two";
+            return Err(Refusal::Parties { who, what, parties: self.names.len() });
+        }
+        let Some(own) = self.waiting.get_mut(place) else {
+            return Err(Refusal::Product { who, what: "something and is no party" });
+        };
         if own.len() == AHEAD {
             return Err(Refusal::Ahead { who });
         }
         own.push_back(order);
-        let [Some(left), Some(right)] =
-            [Side::Left, Side::Right].map(|side| self.waiting[place(side)].front().copied())
-        else {
+        let fronts: Vec<Order> = self.waiting.iter().filter_map(|waiting| waiting.front().copied()).collect();
+        if fronts.len() < self.waiting.len() {
             return Ok(());
-        };
-        if left != right {
-            return Err(self.differ(&left, &right));
+        }
+        let Some(first) = fronts.first().copied() else { return Ok(()) };
+        if let Some((place, other)) = fronts.iter().enumerate().find(|(_, other)| !same(&first, other)) {
+            return Err(self.differ(&first, (place, other)));
         }
         for waiting in &mut self.waiting {
             waiting.pop_front();
         }
-        self.take(left, &who)
+        self.take(first, &who)
     }
 
-    /// Takes an order that both parties have given.
+    /// Takes an order that all parties have given.
     fn take(&mut self, order: Order, who: &str) -> Result<(), Refusal> {
         let refused = |what| Err(Refusal::Product { who: who.to_owned(), what });
-        let [first, second] = &self.seeds;
+        if matches!(order, Order::Table(_) | Order::Several(..)) && !std::mem::replace(&mut self.given, true) {
+            let seeds = self.seeds.iter().enumerate();
+            self.steps.extend(seeds.map(|(place, seed)| Step::Seed(place, *seed.bytes())));
+        }
+        if let Order::Several(shape, _) = order {
+            let dealer = SeveralDealer::new(shape, &self.seeds, &mut self.labels);
+            self.steps.push_back(Step::Several(shape, Box::new(dealer)));
+            return Ok(());
+        }
+        let [first, second] = &self.seeds[..] else { return refused("a product of two among several") };
         let product = match (order, &self.table) {
+            (Order::Several(..), _) => return refused("tables of several"),
             (Order::Table(shape), _) => {
-                if !std::mem::replace(&mut self.given, true) {
-                    let seeds = [(Side::Left, first), (Side::Right, second)];
-                    self.steps.extend(seeds.map(|(side, seed)| Step::Seed(side, *seed.bytes())));
-                }
                 let dealer = Dealer::new(shape, first, second, &mut self.labels);
                 self.table = Some((shape, dealer.masks()));
                 self.steps.push_back(Step::Table(shape, Box::new(dealer)));
@@ -340,24 +375,23 @@ impl Dealing {
         self.steps.is_empty() && self.waiting.iter().all(VecDeque::is_empty)
     }
 
-    fn name(&self, side: Side) -> &str {
-        &self.names[place(side)]
+    fn name(&self, place: usize) -> &str {
+        self.names.get(place).map_or("somebody", String::as_str)
     }
 
-    fn differ(&self, left: &Order, right: &Order) -> Refusal {
-        let of = |side| format!("columns of {}", self.name(side));
-        let names = self.names.clone();
+    /// How an order differs from that of the first party.
+    fn differ(&self, left: &Order, (place, right): (usize, &Order)) -> Refusal {
+        let of = |place| format!("columns of {}", self.name(place));
+        let names = [0, place].map(|place| self.name(place).to_owned());
         let [left, right] = match [left, right] {
             [Order::Table(left), Order::Table(right)] => [*left, *right],
             [Order::Rows(left), Order::Rows(right)] => {
-                let mut differing = vec![
+                let sizes = vec![
                     ("rows".to_owned(), left.rows, right.rows),
                     ("bits".to_owned(), left.bits as usize, right.bits as usize),
                     ("terms".to_owned(), left.terms, right.terms),
                 ];
-                differing.retain(|(_, left, right)| left != right);
-                let named = |(what, left, right)| Difference { what, left, right };
-                return Refusal::Different { names, differing: differing.into_iter().map(named).collect() };
+                return Refusal::Different { names, differing: named(sizes) };
             }
             [Order::Vector(left), Order::Vector(right)] => {
                 [left, right].map(|VectorShape { width, bits, rows, left, right }| Shape {
@@ -377,28 +411,55 @@ impl Dealing {
                     right: *right,
                 })
             }
-            [Order::Table(_) | Order::Rows(_) | Order::Vector(_) | Order::Weighted(_), _] => {
+            [Order::Several(left, _), Order::Several(right, _)] => {
+                let mut differing = vec![
+                    ("bytes an element".to_owned(), left.width.bytes(), right.width.bytes()),
+                    ("bits".to_owned(), left.bits as usize, right.bits as usize),
+                    ("rows".to_owned(), left.rows, right.rows),
+                ];
+                let columns = left.columns().iter().zip(right.columns()).enumerate();
+                differing.extend(columns.map(|(place, (left, right))| (of(place), *left, *right)));
+                return Refusal::Different { names, differing: named(differing) };
+            }
+            [Order::Table(_) | Order::Rows(_) | Order::Vector(_) | Order::Weighted(_) | Order::Several(..), _] => {
                 return Refusal::Kinds { names };
             }
         };
-        let sizes = [
+        let sizes = vec![
             ("bytes an element".to_owned(), left.width.bytes(), right.width.bytes()),
             ("bits".to_owned(), left.bits as usize, right.bits as usize),
             ("rows".to_owned(), left.rows, right.rows),
-            (of(Side::Left), left.left, right.left),
-            (of(Side::Right), left.right, right.right),
+            (of(0), left.left, right.left),
+            (of(1), left.right, right.right),
         ];
-        let differing = sizes.into_iter().filter(|(_, left, right)| left != right);
-        let differing = differing.map(|(what, left, right)| Difference { what, left, right }).collect();
-        Refusal::Different { names, differing }
+        Refusal::Different { names, differing: named(sizes) }
     }
 }
 
-fn place(side: Side) -> usize {
-    match side {
-        Side::Left => 0,
-        Side::Right => 1,
+/// Sizes that differ.
+fn named(sizes: Vec<(String, usize, usize)>) -> Vec<Difference> {
+    let differing = sizes.into_iter().filter(|(_, left, right)| left != right);
+    differing.map(|(what, left, right)| Difference { what, left, right }).collect()
+}
+
+/// Whether two parties have ordered the same, each for itself.
+fn same(first: &Order, other: &Order) -> bool {
+    match (first, other) {
+        (Order::Several(first, _), Order::Several(other, _)) => first == other,
+        (first, other) => first == other,
     }
+}
+
+/// The same as [`check`] for tables of several parties.
+fn check_several(shape: &SeveralShape, who: &str) -> Result<(), Refusal> {
+    let (parties, all) = (shape.columns().len(), shape.all());
+    for (place, columns) in shape.columns().iter().enumerate() {
+        let others = all - columns - parties;
+        let left = if place == 0 { [*columns, others] } else { [others, *columns] };
+        let SeveralShape { width, bits, rows, .. } = *shape;
+        check(&Shape { width, bits, rows, left: left[0], right: left[1] }, who)?;
+    }
+    Ok(())
 }
 
 /// Refuses shapes for which nothing is proved, and those that would take more memory than a message may have.

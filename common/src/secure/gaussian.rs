@@ -10,6 +10,10 @@ use nalgebra::{DMatrix, DVector};
 use super::basis::OwnOutcome;
 use crate::linalg::Definite;
 
+// Of several parties the first is Alice, and all others together are Bob: his basis is then orthonormal block by block, and what the
+// blocks have in common opens too. In place of `I` their table stands, `I - C'C` becomes what Alice's columns leave of it, and the
+// rest follows as it stands above.
+
 /// A direction of Bob's columns counts as one of Alice's when this much or less of its square is left beside them.
 const ACROSS: f64 = 1e-10;
 
@@ -26,6 +30,10 @@ pub struct Table {
     cross: DMatrix<f64>,
     /// `d`.
     along: DVector<f64>,
+    /// `Q_b' Q_b / n`: the identity of one party.
+    inner: DMatrix<f64>,
+    /// Columns of each of the parties that together are Bob.
+    blocks: Vec<usize>,
     /// What counts as nothing beside Alice's columns, see [`across`].
     across: f64,
 }
@@ -71,7 +79,71 @@ impl Table {
     /// From the opened table, `(p_a + 1) x p_b`, the outcome's direction last, with what counts as nothing beside Alice's columns.
     pub fn new(opened: &DMatrix<f64>, across: f64) -> Option<Table> {
         let left = opened.nrows().checked_sub(1)?;
-        Some(Table { cross: opened.rows(0, left).into_owned(), along: opened.row(left).transpose(), across })
+        let (cross, along) = (opened.rows(0, left).into_owned(), opened.row(left).transpose());
+        let right = opened.ncols();
+        Some(Table { cross, along, inner: DMatrix::identity(right, right), blocks: vec![right], across })
+    }
+
+    /// Of several parties, from their tables in the order of all pairs; the outcome's direction stands last among the first party's
+    /// columns. None where the tables do not fit together.
+    pub fn of_several(opened: &[DMatrix<f64>], across: f64) -> Option<Table> {
+        let parties = (2..=opened.len() + 1).find(|parties| parties * (parties - 1) / 2 == opened.len())?;
+        let blocks: Vec<usize> = opened.iter().take(parties - 1).map(DMatrix::ncols).collect();
+        let (right, all) = (blocks.iter().sum::<usize>(), opened.first()?.nrows());
+        let at = |block: usize| blocks[..block].iter().sum::<usize>();
+        let (mut first, mut inner) = (DMatrix::zeros(all, right), DMatrix::identity(right, right));
+        for ((i, j), table) in super::product::pairs(parties).zip(opened) {
+            let height = if i == 0 { all } else { blocks[i - 1] };
+            if table.shape() != (height, blocks[j - 1]) {
+                return None;
+            }
+            if i == 0 {
+                first.view_mut((0, at(j - 1)), table.shape()).copy_from(table);
+            } else {
+                inner.view_mut((at(i - 1), at(j - 1)), table.shape()).copy_from(table);
+                inner.view_mut((at(j - 1), at(i - 1)), (table.ncols(), table.nrows())).copy_from(&table.transpose());
+            }
+        }
+        Some(Table { inner, blocks, ..Table::new(&first, across)? })
+    }
+
+    /// Columns of each of the parties that together are Bob, in order.
+    pub fn blocks(&self) -> &[usize] {
+        &self.blocks
+    }
+
+    /// Where the columns of one of them stand among Bob's.
+    pub fn block(&self, at: usize) -> std::ops::Range<usize> {
+        let begin = self.blocks[..at].iter().sum();
+        begin..begin + self.blocks[at]
+    }
+
+    /// What the columns of Alice and of the parties before it leave of the columns of one of them; none where those depend on each
+    /// other themselves.
+    pub fn left_of(&self, at: usize) -> Option<DMatrix<f64>> {
+        let left_over = self.left_over();
+        let block = self.block(at);
+        let (begin, size) = (block.start, block.len());
+        let own = left_over.view((begin, begin), (size, size)).into_owned();
+        if begin == 0 {
+            return Some(own);
+        }
+        let earlier = Definite::from_gram(&left_over.view((0, 0), (begin, begin)).into_owned())?;
+        let mut along = left_over.view((0, begin), (begin, size)).into_owned();
+        if !earlier.factor().tr_solve_upper_triangular_mut(&mut along) {
+            return None;
+        }
+        Some(own - along.tr_mul(&along))
+    }
+
+    /// Whether columns of one of the parties depend on Alice's and on those of the parties before it.
+    pub fn depends(&self, at: usize) -> bool {
+        self.left_of(at).is_none_or(|left_of| vanishes(&left_of, self.across))
+    }
+
+    /// The square of the linear predictor with these coordinates of Bob, a row.
+    pub fn square(&self, gamma: &DVector<f64>) -> f64 {
+        if self.blocks.len() == 1 { gamma.norm_squared() } else { (&self.inner * gamma).dot(gamma) }
     }
 
     /// `C`, `p_a x p_b`.
@@ -86,8 +158,7 @@ impl Table {
 
     /// `I - C'C`: what Alice's columns leave of Bob's, `p_b x p_b`. Goes to Bob only where a direction vanishes.
     pub fn left_over(&self) -> DMatrix<f64> {
-        let size = self.cross.ncols();
-        DMatrix::identity(size, size) - self.cross.tr_mul(&self.cross)
+        &self.inner - self.cross.tr_mul(&self.cross)
     }
 
     /// `Q_b' y / n`, of the outcome in Alice's basis.
@@ -100,6 +171,7 @@ impl Table {
         let (left, right) = self.cross.shape();
         let mut joint = DMatrix::identity(1 + left + right, 1 + left + right);
         joint.view_mut((1, 1 + left), (left, right)).copy_from(&self.cross);
+        joint.view_mut((1 + left, 1 + left), (right, right)).copy_from(&self.inner);
         joint.view_mut((1 + left, 1), (right, left)).copy_from(&self.cross.transpose());
         let of_bob = self.outcome(outcome);
         let score = std::iter::once(&outcome.centre).chain(outcome.along.iter()).chain(of_bob.iter());
@@ -123,23 +195,20 @@ impl Table {
         (share + more).clamp(0.0, 1.0)
     }
 
-    /// Whether columns of Bob depend on columns of Alice.
+    /// Whether columns of Bob depend on columns of Alice; of several parties, on those of the parties before their own.
     pub fn dependent(&self) -> bool {
-        let left_over = self.left_over();
-        // The eigenvalues of what is not a number would be sought for ever.
-        if !left_over.iter().all(|entry| entry.is_finite()) {
-            return true;
-        }
-        let least = left_over.symmetric_eigenvalues().iter().copied().fold(f64::INFINITY, f64::min);
-        !(least >= self.across) && self.cross.ncols() > 0
+        (0..self.blocks.len()).any(|at| self.depends(at))
     }
 
     /// The table for the columns that stay.
     pub fn reduce(&self, reduction: &Reduction) -> Option<Table> {
         let fits = reduction.map.nrows() == self.cross.ncols();
+        let stay = |at: usize| self.block(at).filter(|column| !reduction.dropped.contains(column)).count();
         let reduced = || Table {
             cross: &self.cross * &reduction.map,
             along: reduction.map.tr_mul(&self.along),
+            inner: reduction.map.tr_mul(&self.inner) * &reduction.map,
+            blocks: (0..self.blocks.len()).map(stay).collect(),
             across: self.across,
         };
         fits.then(reduced)
@@ -170,7 +239,37 @@ impl Table {
     }
 }
 
+/// Whether a direction of what is left of some columns counts as nothing.
+fn vanishes(left_over: &DMatrix<f64>, across: f64) -> bool {
+    // The eigenvalues of what is not a number would be sought for ever.
+    if !left_over.iter().all(|entry| entry.is_finite()) {
+        return true;
+    }
+    if left_over.is_empty() {
+        return false;
+    }
+    let least = left_over.symmetric_eigenvalues().iter().copied().fold(f64::INFINITY, f64::min);
+    !(least >= across)
+}
+
 impl Reduction {
+    /// Of several parties together, from what each of them set aside, if anything; `blocks` are their columns. None where nobody set
+    /// anything aside.
+    pub fn joined(parts: &[Option<Reduction>], blocks: &[usize]) -> Option<Reduction> {
+        let kept =
+            |(part, columns): (&Option<Reduction>, &usize)| part.as_ref().map_or(*columns, |part| part.map.ncols());
+        let mut map = DMatrix::zeros(blocks.iter().sum(), parts.iter().zip(blocks).map(kept).sum());
+        let (mut row, mut column, mut dropped) = (0, 0, Vec::new());
+        for (part, columns) in parts.iter().zip(blocks) {
+            let own = part.as_ref().map_or_else(|| DMatrix::identity(*columns, *columns), |part| part.map.clone());
+            map.view_mut((row, column), own.shape()).copy_from(&own);
+            dropped.extend(part.iter().flat_map(|part| &part.dropped).map(|at| row + at));
+            row += columns;
+            column += own.ncols();
+        }
+        (!dropped.is_empty()).then_some(Reduction { dropped, map })
+    }
+
     /// At Bob, by limited pivoting as in R: of a dependent set the later column goes.
     ///
     /// `left_over` is `I - C'C`, `factor` Bob's `R_b`. A column goes when what Alice's columns and the columns kept so far leave of

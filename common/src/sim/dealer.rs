@@ -1,43 +1,46 @@
-//! A dealer beside two simulated parties.
+//! A dealer beside simulated parties.
 
 use crate::id::{Header, Role, RunId};
 use crate::methods::vertical::message::{Body, Dealt, Message};
 use crate::secure::dealing::{Dealing, Portion, Step};
-use crate::secure::product::Side;
 use crate::session::Order;
 use crate::study::{Study, Vertical};
 
-/// A dealer for [`run_dealt`](super::pair::run_dealt): Alice is the first session, Bob the second. Where orders are refused it says nothing
-/// more. `spoil` sees what goes to which side before it goes, and may change it.
+/// A dealer for [`run_dealt`](super::pair::run_dealt), where Alice is the first session and Bob the second, and for
+/// [`run_several`](super::several::run_several). Where orders are refused it says nothing more. `spoil` sees what goes to which side before it goes, and may change it.
 pub fn dealer(
     study: &Study<Vertical>,
     run: RunId,
     spoil: impl FnMut(usize, &mut Dealt),
 ) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
-    seeded(study, run, [[11; 32], [12; 32]], spoil)
+    let parties = study.parties_in_order().len();
+    seeded(study, run, (0..parties).map(|place| [11 + place as u8; 32]).collect(), spoil)
 }
 
 /// The same with seeds of one's own, for a run that is dealt for again.
 pub fn seeded(
     study: &Study<Vertical>,
     run: RunId,
-    seeds: [[u8; 32]; 2],
+    seeds: Vec<[u8; 32]>,
     mut spoil: impl FnMut(usize, &mut Dealt),
 ) -> impl FnMut(usize, Order) -> Vec<(usize, Message)> {
+    let names: Vec<String> = study.parties_in_order().iter().map(Role::to_string).collect();
     let study = study.digest();
-    let names = [Role::Alice, Role::Bob].map(|role| role.to_string());
+    let mut sent = vec![0; names.len()];
     let mut dealing = Dealing::new(names, seeds, study, run);
-    let mut sent = [0, 0];
     move |from, order| {
-        let side = if from == 0 { Side::Left } else { Side::Right };
-        if dealing.order(side, order).is_err() {
+        if dealing.order(from, order).is_err() {
             return Vec::new();
         }
         let mut dealt = Vec::new();
         while let Some(step) = dealing.step() {
             match step {
-                Step::Seed(Side::Left, seed) => dealt.push((0, Dealt::Seed(seed))),
-                Step::Seed(Side::Right, seed) => dealt.push((1, Dealt::Seed(seed))),
+                Step::Seed(place, seed) => dealt.push((place, Dealt::Seed(seed))),
+                Step::Several(_, mut dealer) => {
+                    while dealer.step() {}
+                    let corrections = dealer.finish().unwrap_or_default().into_iter().zip(1..);
+                    dealt.extend(corrections.map(|(correction, place)| (place, Dealt::Correction(correction))));
+                }
                 Step::Table(_, mut dealer) => {
                     while dealer.step() {}
                     dealt.extend(dealer.finish().ok().map(|correction| (1, Dealt::Correction(correction.0))));

@@ -8,17 +8,15 @@ use rand_chacha::ChaCha8Rng;
 use super::pair::Faults;
 use crate::id::Role;
 use crate::methods::vertical::message::Message;
-use crate::methods::vertical::outcome::VerticalFit;
-use crate::methods::vertical::session::VerticalSession;
-use crate::methods::vertical::several::{FitCentre, Hub, Say};
+use crate::methods::vertical::several::{Centre, Hub, Say};
 use crate::privacy::release::Released;
-use crate::session::{Abort, Session, Turn};
+use crate::session::{Abort, Order, Session, Turn};
 
 /// How a simulated fit of several parties went.
 #[derive(Debug)]
-pub struct EndedSeveral {
+pub struct EndedSeveral<O> {
     /// At the leader, then at its followers in order; `None` for one that was cut off because another ended the run.
-    pub results: Vec<Option<Result<VerticalFit, Abort>>>,
+    pub results: Vec<Option<Result<O, Abort>>>,
     /// Messages handed to the lines, repeats included.
     pub sent: usize,
 }
@@ -30,24 +28,44 @@ const PATIENCE: usize = 2_000_000;
 /// side that dials does.
 ///
 /// `observe` sees every message that is handed to a line, with its receiver.
-pub fn run_several(
-    hub: &mut Hub<FitCentre>,
-    followers: &mut [VerticalSession],
+pub fn run_several<C, S>(
+    hub: &mut Hub<C>,
+    followers: &mut [S],
     faults: Faults,
     observe: impl FnMut(Role, &Message),
-) -> EndedSeveral {
+) -> EndedSeveral<C::Output>
+where
+    C: Centre,
+    S: Session<Inbound = Message, Outbound = Released<Message>, Output = C::Output>,
+{
+    run_several_dealt(hub, followers, faults, observe, |_, _| Vec::new())
+}
+
+/// The same with a dealer: `deal` is given every order with the place of the party that it came from, and says what goes to which.
+pub fn run_several_dealt<C, S>(
+    hub: &mut Hub<C>,
+    followers: &mut [S],
+    faults: Faults,
+    observe: impl FnMut(Role, &Message),
+    mut deal: impl FnMut(usize, Order) -> Vec<(usize, Message)>,
+) -> EndedSeveral<C::Output>
+where
+    C: Centre,
+    S: Session<Inbound = Message, Outbound = Released<Message>, Output = C::Output>,
+{
     let empty = || followers.iter().map(|_| VecDeque::new()).collect();
     let mut network = Network {
         faults,
         rng: ChaCha8Rng::seed_from_u64(faults.seed),
         up: empty(),
         down: empty(),
-        results: vec![None; followers.len() + 1],
+        results: (0..=followers.len()).map(|_| None).collect(),
         sent: 0,
         observe,
         leader: hub.role(),
         roles: followers.iter().map(Session::role).collect(),
     };
+    let mut dealt: VecDeque<(usize, Message)> = VecDeque::new();
     for (at, follower) in followers.iter_mut().enumerate() {
         let turn = follower.start();
         network.follower_said(at, turn);
@@ -56,6 +74,27 @@ pub fn run_several(
         let results = &network.results;
         if results.iter().all(Option::is_some) || results.iter().flatten().any(Result::is_err) {
             break;
+        }
+        while let Some(order) = hub.order() {
+            dealt.extend(deal(0, order));
+        }
+        for (at, follower) in followers.iter_mut().enumerate() {
+            while let Some(order) = follower.order() {
+                dealt.extend(deal(at + 1, order));
+            }
+            if let Err(abort) = follower.work() {
+                network.results[at + 1] = Some(Err(abort));
+            }
+        }
+        if let Some((place, message)) = network.next_dealt(&mut dealt) {
+            if place == 0 {
+                let says = hub.receive(Role::Coordinator, message);
+                network.hub_said(says);
+            } else {
+                let turn = followers[place - 1].receive(Role::Coordinator, message);
+                network.follower_said(place - 1, turn);
+            }
+            continue;
         }
         match network.next() {
             None => {
@@ -66,33 +105,39 @@ pub fn run_several(
             Some((at, true, message)) => {
                 let says = hub.receive(network.roles[at], message);
                 network.hub_said(says);
-                if let Some(fit) = hub.take_output() {
-                    network.results[0] = Some(Ok(fit));
-                }
             }
             Some((at, false, message)) => {
                 let turn = followers[at].receive(network.leader, message);
                 network.follower_said(at, turn);
             }
         }
+        if let Some(fit) = hub.take_output() {
+            network.results[0] = Some(Ok(fit));
+        }
     }
     EndedSeveral { results: network.results, sent: network.sent }
 }
 
 /// The lines between the leader and its followers, and what has come of the fit.
-struct Network<F> {
+struct Network<F, O> {
     faults: Faults,
     rng: ChaCha8Rng,
     up: Vec<VecDeque<Message>>,
     down: Vec<VecDeque<Message>>,
-    results: Vec<Option<Result<VerticalFit, Abort>>>,
+    results: Vec<Option<Result<O, Abort>>>,
     sent: usize,
     observe: F,
     leader: Role,
     roles: Vec<Role>,
 }
 
-impl<F: FnMut(Role, &Message)> Network<F> {
+impl<F: FnMut(Role, &Message), O> Network<F, O> {
+    /// What the dealer sent comes now or later, in its order.
+    fn next_dealt(&mut self, dealt: &mut VecDeque<(usize, Message)>) -> Option<(usize, Message)> {
+        let idle = self.up.iter().chain(&self.down).all(VecDeque::is_empty);
+        (!dealt.is_empty() && (idle || self.rng.random_bool(0.5))).then(|| dealt.pop_front()).flatten()
+    }
+
     /// A message of some line that has one: the follower's place, whether it goes to the leader, the message.
     fn next(&mut self) -> Option<(usize, bool, Message)> {
         let places = (0..self.roles.len()).flat_map(|at| [(at, true), (at, false)]);
@@ -114,7 +159,7 @@ impl<F: FnMut(Role, &Message)> Network<F> {
         self.faults.put(&mut self.up[at], message, &mut self.rng);
     }
 
-    fn follower_said(&mut self, at: usize, turn: Result<Turn<Released<Message>, VerticalFit>, Abort>) {
+    fn follower_said(&mut self, at: usize, turn: Result<Turn<Released<Message>, O>, Abort>) {
         match turn {
             Ok(Turn::Wait) => {}
             Ok(Turn::Send(message)) => self.say(at, Some(message.into())),

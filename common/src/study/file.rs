@@ -170,8 +170,7 @@ impl StudyFile {
         }
         let two = "is for two parties, alice and bob, so far";
         match self.mode {
-            Mode::Plain => {}
-            Mode::Sealed => return Err(value("mode", format!("is \"sealed\", which {two}: use mode = \"plain\""))),
+            Mode::Plain | Mode::Sealed => {}
             Mode::Private => return Err(value("mode", format!("is \"private\", which {two}: use mode = \"plain\""))),
         }
         if self.matching.is_some() {

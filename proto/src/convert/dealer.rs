@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
-use fedreg_common::secure::product::{RowShape, Shape, Side, VectorShape, WeightedShape};
+use fedreg_common::secure::product::{RowShape, SeveralShape, Shape, Side, VectorShape, WeightedShape};
 use fedreg_common::secure::ring::{Elements, ROWS, Width};
 use fedreg_common::session::{Order, PeerFault};
 
@@ -60,6 +60,13 @@ impl From<&Ordered> for wire::DealerOrder {
                 terms: terms as u64,
                 left: corrected == Side::Left,
             }),
+            Order::Several(shape, place) => Form::Several(wire::SeveralShape {
+                words: shape.width.to_wire(),
+                bits: shape.bits,
+                rows: shape.rows as u64,
+                columns: shape.columns().iter().map(|columns| *columns as u64).collect(),
+                place: place as u32,
+            }),
         });
         wire::DealerOrder { study: ordered.study.to_wire(), run: ordered.run.to_wire(), order }
     }
@@ -103,6 +110,15 @@ pub fn ordered(order: wire::DealerOrder) -> Result<Ordered, PeerFault> {
             terms: size(rows.terms)?,
             corrected: if rows.left { Side::Left } else { Side::Right },
         }),
+        Form::Several(several) => {
+            let columns = several.columns.iter().map(|columns| size(*columns)).collect::<Result<Vec<_>, _>>()?;
+            let (place, parties) = (several.place as usize, columns.len());
+            let shape = SeveralShape::new(checked(several.words)?, several.bits, size(several.rows)?, &columns);
+            let shape = shape.filter(|_| place < parties);
+            let wrong =
+                || garbage(format!("an order of the party at place {place} of {parties}, or of an empty block"));
+            Order::Several(shape.ok_or_else(wrong)?, place)
+        }
     };
     Ok(Ordered {
         study: Wire::from_wire(order.study, "the digest of a study")?,
@@ -287,13 +303,14 @@ fn width(order: &Order) -> Width {
         Order::Vector(shape) => shape.width,
         Order::Weighted(shape) => shape.width,
         Order::Rows(shape) => shape.width,
+        Order::Several(shape, _) => shape.width,
     }
 }
 
 /// Row blocks of an order that have corrections of their own.
 fn blocks(order: &Order) -> usize {
     match order {
-        Order::Table(_) | Order::Vector(_) => 0,
+        Order::Table(_) | Order::Vector(_) | Order::Several(..) => 0,
         Order::Rows(shape) => shape.blocks(),
         Order::Weighted(shape) => shape.blocks(),
     }
@@ -302,7 +319,7 @@ fn blocks(order: &Order) -> usize {
 /// Row blocks of a message of their corrections.
 fn batch(order: &Order) -> usize {
     match order {
-        Order::Table(_) | Order::Vector(_) => 0,
+        Order::Table(_) | Order::Vector(_) | Order::Several(..) => 0,
         Order::Rows(shape) => shape.batch(),
         Order::Weighted(shape) => shape.batch(),
     }
@@ -316,7 +333,7 @@ fn weighted(order: &Order) -> bool {
 fn sizes_of_rows(order: &Order, passed: usize) -> Vec<u64> {
     let range = passed..blocks(order).min(passed.saturating_add(batch(order)));
     match order {
-        Order::Table(_) | Order::Vector(_) => Vec::new(),
+        Order::Table(_) | Order::Vector(_) | Order::Several(..) => Vec::new(),
         Order::Rows(shape) => vec![range.map(|block| shape.correction(block) as u64).sum()],
         Order::Weighted(shape) => {
             let rows =
@@ -326,7 +343,8 @@ fn sizes_of_rows(order: &Order, passed: usize) -> Vec<u64> {
     }
 }
 
-/// Elements of the last correction of an order, which the right party gets: of a table the public columns stand behind the others.
+/// Elements of the last correction of an order, which the right party gets, of several all but the first: of a table the public columns
+/// stand behind the others.
 fn last(order: &Order) -> Option<u64> {
     let product = |left: u64, right: u64| left.saturating_mul(right);
     match order {
@@ -339,6 +357,7 @@ fn last(order: &Order) -> Option<u64> {
             let [left, right] = [shape.left, shape.right].map(|columns| columns as u64);
             Some(product(left, left).saturating_add(product(right, right)).saturating_add(product(left, right)))
         }
+        Order::Several(shape, place) => Some(shape.correction(*place) as u64).filter(|elements| *elements > 0),
         Order::Rows(_) => None,
     }
 }

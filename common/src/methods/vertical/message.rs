@@ -297,6 +297,8 @@ pub enum JointKind {
     Path,
     /// What the sender's centring takes from the intercept, at each lambda.
     Shifts,
+    /// Of several parties, columns of each in order, without the intercept.
+    Columns,
 }
 
 /// See [`Body::Dealt`].

@@ -31,4 +31,7 @@ pub use self::folds::fold_numbers;
 pub use self::limits::{Sizes, allowed};
 pub use self::opened::Opening;
 pub use self::penalised::{count as lambdas, factor_numbers, path_numbers};
+pub(super) use self::reduction::{read_reduction, reduction_values};
+pub(super) use self::results::finish;
+pub(super) use self::session::{Place, Run, Work};
 pub use self::session::{SealedScript, SealedSession};

@@ -1,12 +1,16 @@
 //! Products of two parties' columns, as shares of which each party holds one.
 
 mod rows;
+mod several;
 mod sum;
 mod table;
 mod vector;
 mod weighted;
 
 pub use rows::{Canary, RowDealer, RowParty, RowShape};
+pub use several::{
+    MOST_PARTIES, SeveralDealer, SeveralParty, SeveralShape, SeveralShares, SeveralTables, pairs, place_of,
+};
 pub use table::{Blocks, Correction, Dealer, Frame, Masks, Opened, OwnMask, Party, Shape, Shares, Side, TableShare};
 pub use vector::{VectorDealer, VectorParty, VectorShape, VectorShare};
 pub use weighted::{Rows, WeightedDealer, WeightedParty, WeightedShape, WeightedShare};

@@ -15,7 +15,7 @@ const STUDY: Digest = Digest([1; 32]);
 const RUN: RunId = RunId([2; 16]);
 
 fn dealing() -> Dealing {
-    Dealing::new(["alice", "bob"].map(str::to_owned), SEEDS, STUDY, RUN)
+    Dealing::new(["alice", "bob"].map(str::to_owned).to_vec(), SEEDS.to_vec(), STUDY, RUN)
 }
 
 fn shape(rows: usize, left: usize, right: usize) -> Shape {
@@ -23,8 +23,8 @@ fn shape(rows: usize, left: usize, right: usize) -> Shape {
 }
 
 fn both(dealing: &mut Dealing, shape: Shape) {
-    dealing.order(Side::Left, Order::Table(shape)).unwrap();
-    dealing.order(Side::Right, Order::Table(shape)).unwrap();
+    dealing.order(0, Order::Table(shape)).unwrap();
+    dealing.order(1, Order::Table(shape)).unwrap();
 }
 
 fn table(step: Option<Step>) -> (Shape, Correction) {
@@ -33,7 +33,7 @@ fn table(step: Option<Step>) -> (Shape, Correction) {
     (shape, dealer.finish().unwrap())
 }
 
-fn seed(step: Option<Step>) -> (Side, [u8; 32]) {
+fn seed(step: Option<Step>) -> (usize, [u8; 32]) {
     let Some(Step::Seed(side, seed)) = step else { panic!("no seed") };
     (side, seed)
 }
@@ -42,15 +42,15 @@ fn seed(step: Option<Step>) -> (Side, [u8; 32]) {
 fn nothing_is_handed_out_before_both_have_ordered_and_each_side_gets_its_own_seed_once() {
     let mut dealing = dealing();
     assert!(dealing.is_done());
-    dealing.order(Side::Right, Order::Table(shape(50, 2, 3))).unwrap();
-    dealing.order(Side::Right, Order::Table(shape(50, 2, 1))).unwrap();
+    dealing.order(1, Order::Table(shape(50, 2, 3))).unwrap();
+    dealing.order(1, Order::Table(shape(50, 2, 1))).unwrap();
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, Order::Table(shape(50, 2, 3))).unwrap();
-    assert_eq!(seed(dealing.step()), (Side::Left, SEEDS[0]));
-    assert_eq!(seed(dealing.step()), (Side::Right, SEEDS[1]));
+    dealing.order(0, Order::Table(shape(50, 2, 3))).unwrap();
+    assert_eq!(seed(dealing.step()), (0, SEEDS[0]));
+    assert_eq!(seed(dealing.step()), (1, SEEDS[1]));
     assert_eq!(table(dealing.step()).0, shape(50, 2, 3));
     assert!(dealing.step().is_none() && !dealing.is_done());
-    dealing.order(Side::Left, Order::Table(shape(50, 2, 1))).unwrap();
+    dealing.order(0, Order::Table(shape(50, 2, 1))).unwrap();
     assert_eq!(table(dealing.step()).0, shape(50, 2, 1));
     assert!(dealing.step().is_none() && dealing.is_done());
 }
@@ -96,30 +96,30 @@ fn what_is_dealt_fits_the_masks_of_the_parties() {
 #[test]
 fn different_orders_are_refused_and_every_difference_is_named() {
     let (left, mut dealing) = (shape(100, 4, 5), dealing());
-    dealing.order(Side::Left, Order::Table(left)).unwrap();
-    let refusal = dealing.order(Side::Right, Order::Table(shape(90, 4, 6))).unwrap_err();
+    dealing.order(0, Order::Table(left)).unwrap();
+    let refusal = dealing.order(1, Order::Table(shape(90, 4, 6))).unwrap_err();
     let sentence = "alice and bob ordered different tables: rows 100 and 90; columns of bob 5 and 6";
     assert_eq!(refusal.to_string(), sentence);
     assert!(dealing.step().is_none());
     // The orders of one place are compared, not those that came together.
     let mut dealing = self::dealing();
     both(&mut dealing, left);
-    dealing.order(Side::Right, Order::Table(shape(100, 3, 5))).unwrap();
-    let refusal = dealing.order(Side::Left, Order::Table(left)).unwrap_err();
+    dealing.order(1, Order::Table(shape(100, 3, 5))).unwrap();
+    let refusal = dealing.order(0, Order::Table(left)).unwrap_err();
     assert_eq!(refusal.to_string(), "alice and bob ordered different tables: columns of alice 4 and 3");
 }
 
 #[test]
 fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
-    let refused = |shape| dealing().order(Side::Right, Order::Table(shape)).unwrap_err();
+    let refused = |shape| dealing().order(1, Order::Table(shape)).unwrap_err();
     for rows in [0, budget::MOST_ROWS + 1, usize::MAX] {
         assert_eq!(refused(shape(rows, 1, 1)), Refusal::Rows { who: "bob".to_owned(), rows });
     }
-    assert!(dealing().order(Side::Right, Order::Table(shape(budget::MOST_ROWS, 1, 1))).is_ok());
+    assert!(dealing().order(1, Order::Table(shape(budget::MOST_ROWS, 1, 1))).is_ok());
     // A public column stands behind the others on each side.
-    assert!(dealing().order(Side::Right, Order::Table(shape(2, 4095, 4095))).is_ok());
-    assert!(dealing().order(Side::Right, Order::Table(shape(2048, 8191, 1))).is_ok());
-    assert!(dealing().order(Side::Right, Order::Table(shape(1, MOST_ELEMENTS / 2 - 1, 1))).is_ok());
+    assert!(dealing().order(1, Order::Table(shape(2, 4095, 4095))).is_ok());
+    assert!(dealing().order(1, Order::Table(shape(2048, 8191, 1))).is_ok());
+    assert!(dealing().order(1, Order::Table(shape(1, MOST_ELEMENTS / 2 - 1, 1))).is_ok());
     let sizes = [
         (2, 0, 1),
         (2, 1, 0),
@@ -144,7 +144,7 @@ fn shapes_for_which_nothing_is_proved_or_which_no_message_holds_are_refused() {
 fn a_party_that_orders_without_end_is_refused() {
     let mut dealing = dealing();
     let wanted = shape(10, 1, 1);
-    let refusal = (0..1000).find_map(|_| dealing.order(Side::Left, Order::Table(wanted)).err());
+    let refusal = (0..1000).find_map(|_| dealing.order(0, Order::Table(wanted)).err());
     assert_eq!(refusal.unwrap().to_string(), "alice ordered 64 products more than the other party");
 }
 
@@ -164,8 +164,8 @@ fn later_products_fit_the_table_and_their_corrections_go_to_both_sides_in_turn()
         |corrected| Order::Rows(RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected });
     let vector = Order::Vector(VectorShape { width: Width::Two, bits: bits.columns, rows: 100, left: 2, right: 2 });
     for order in [rows(Side::Right), vector, rows(Side::Left), vector, rows(Side::Right)] {
-        for side in [Side::Left, Side::Right] {
-            dealing.order(side, order).unwrap();
+        for place in [0, 1] {
+            dealing.order(place, order).unwrap();
         }
         let Some(Step::Product(came, mut product)) = dealing.step() else { panic!("no product") };
         assert_eq!(came, order);
@@ -190,8 +190,8 @@ fn later_products_fit_the_table_and_their_corrections_go_to_both_sides_in_turn()
 fn products_that_do_not_fit_the_table_are_refused() {
     let refused = |order: Order| {
         let (mut dealing, _) = with_table(100);
-        dealing.order(Side::Left, order).unwrap();
-        dealing.order(Side::Right, order).unwrap_err().to_string()
+        dealing.order(0, order).unwrap();
+        dealing.order(1, order).unwrap_err().to_string()
     };
     let bits = budget::binomial(100).unwrap();
     let rows = RowShape { width: Width::Two, bits: bits.features, rows: 100, terms: 5, corrected: Side::Right };
@@ -222,15 +222,15 @@ fn products_that_do_not_fit_the_table_are_refused() {
         assert!(refused(Order::Weighted(shape)).contains("does not fit the table"), "{shape:?}");
     }
     let mut early = dealing();
-    early.order(Side::Left, Order::Rows(rows)).unwrap();
-    let refusal = early.order(Side::Right, Order::Rows(rows)).unwrap_err();
+    early.order(0, Order::Rows(rows)).unwrap();
+    let refusal = early.order(1, Order::Rows(rows)).unwrap_err();
     assert_eq!(refusal.to_string(), "bob ordered a product before any table");
     let (mut differing, _) = with_table(100);
-    differing.order(Side::Left, Order::Rows(rows)).unwrap();
-    let refusal = differing.order(Side::Right, Order::Rows(RowShape { terms: 6, ..rows })).unwrap_err();
+    differing.order(0, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(1, Order::Rows(RowShape { terms: 6, ..rows })).unwrap_err();
     assert_eq!(refusal.to_string(), "alice and bob ordered different tables: terms 5 and 6");
     let (mut differing, _) = with_table(100);
-    differing.order(Side::Left, Order::Rows(rows)).unwrap();
-    let refusal = differing.order(Side::Right, Order::Vector(vector)).unwrap_err();
+    differing.order(0, Order::Rows(rows)).unwrap();
+    let refusal = differing.order(1, Order::Vector(vector)).unwrap_err();
     assert_eq!(refusal.to_string(), "alice and bob ordered products of different kinds");
 }

@@ -9,6 +9,7 @@ mod limits;
 mod masks;
 mod received;
 mod ring;
+mod several;
 mod table;
 pub(crate) mod uniform;
 mod vector;

@@ -42,6 +42,10 @@ pub struct Sizes {
     pub(super) range: Option<f64>,
     /// Whether the table of a gaussian fit opens to Bob too.
     pub(super) both: bool,
+    /// Alice, or the leader of several: to them all others together are Bob.
+    leader: Role,
+    /// Of several parties, numbers that leave this one beside the tables.
+    beside: Option<u64>,
 }
 
 impl Sizes {
@@ -61,7 +65,29 @@ impl Sizes {
             weighted: method.weights.is_some(),
             range: study.guarantee.range(),
             both: study.guarantee.opens_to_both(),
+            leader: study.first(),
+            beside: None,
         }
+    }
+
+    /// The same at one of several parties. The leader answers each of the others, whose columns it knows in a run; before one it counts
+    /// them as those of one party, which is more. Another party tells it two parts of the intercept and, unless it is the last, where its means are.
+    pub fn of_several(self, study: &Study<Vertical>, role: Role, followers: &[usize]) -> Sizes {
+        if !study.is_of_several() {
+            return self;
+        }
+        let answer = |columns: usize| (columns as u64).saturating_mul(columns as u64 + 2).saturating_add(3);
+        let beside = match (self.leads(role), followers) {
+            (true, []) => answer(self.bob),
+            (true, followers) => followers.iter().map(|columns| answer(*columns)).fold(0, u64::saturating_add),
+            (false, _) if self.intercept && study.parties_in_order().last() != Some(&role) => 2 + self.bob as u64,
+            (false, _) => 2,
+        };
+        Sizes { beside: Some(beside), ..self }
+    }
+
+    fn leads(&self, role: Role) -> bool {
+        role == self.leader
     }
 
     /// Folds of cross-validation; 0 without.
@@ -131,10 +157,7 @@ impl Sizes {
     /// Numbers that leave a party before the first gradient of a binomial or poisson fit.
     pub fn before_gradients(&self, role: Role) -> u64 {
         let factor = self.lambdas.map_or(0, |_| factor_numbers(self.bob, self.folds) as u64);
-        match role {
-            Role::Alice => 0,
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.table().saturating_add(factor),
-        }
+        if self.leads(role) { 0 } else { self.table().saturating_add(factor) }
     }
 
     /// Gradients of a binomial or poisson fit for which a party must have room before a column leaves.
@@ -165,8 +188,8 @@ impl Sizes {
     pub fn leaving(&self, role: Role, gradients: u64) -> u64 {
         let bob = self.bob as u64;
         let square = bob.saturating_mul(bob);
-        match role {
-            Role::Alice => {
+        match self.leads(role) {
+            true => {
                 // A point with its range and kernel; Bob's part of the solution, and what is held of his columns.
                 let points = gradients.saturating_mul(bob.saturating_add(3));
                 if let Some(lambdas) = self.lambdas {
@@ -175,7 +198,7 @@ impl Sizes {
                 let covariance = if self.inference { square.saturating_add(bob) } else { 0 };
                 points.saturating_add(bob).saturating_add(square).saturating_add(covariance)
             }
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+            false => {
                 let gradients = gradients.saturating_mul(self.gradient().saturating_add(1));
                 if let Some(lambdas) = self.lambdas {
                     // A sum and a part of the intercept at each; one more says that no gradient follows.
@@ -190,25 +213,23 @@ impl Sizes {
 
     /// Numbers of the table that leave a party of a gaussian fit in its share.
     pub fn table_of(&self, role: Role) -> u64 {
-        match role {
-            Role::Alice if !self.both => 0,
-            Role::Alice | Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.table(),
-        }
+        if self.leads(role) && !self.both { 0 } else { self.table() }
     }
 
     /// Numbers of a gaussian fit that leave as such, those in the results included: its table leaves beside them.
     pub fn beside_table(&self, role: Role) -> u64 {
         let bob = self.bob as u64;
-        match (role, self.lambdas) {
-            (Role::Alice, None) => bob.saturating_mul(bob.saturating_add(2)).saturating_add(2),
-            (Role::Alice, Some(lambdas)) => {
+        if let Some(beside) = self.beside {
+            return beside;
+        }
+        match (self.leads(role), self.lambdas) {
+            (true, None) => bob.saturating_mul(bob.saturating_add(2)).saturating_add(2),
+            (true, Some(lambdas)) => {
                 let errors = self.folds().saturating_mul(lambdas as u64);
                 (path_numbers(lambdas, self.bob) as u64).saturating_add(errors)
             }
-            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, None) => 2,
-            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, Some(lambdas)) => {
-                (factor_numbers(self.bob, self.folds) as u64).saturating_add(lambdas as u64)
-            }
+            (false, None) => 2,
+            (false, Some(lambdas)) => (factor_numbers(self.bob, self.folds) as u64).saturating_add(lambdas as u64),
         }
     }
 
@@ -225,11 +246,9 @@ impl Sizes {
     /// Numbers that open of one column: with every column of the peer and with the outcome; its sum too with weights, and of Bob's columns
     /// with folds.
     pub fn about_column(&self, role: Role) -> u64 {
-        let (other, sums) = match role {
-            Role::Alice => (self.bob, self.weighted),
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                (self.alice, self.weighted || self.folds > 0)
-            }
+        let (other, sums) = match self.leads(role) {
+            true => (self.bob, self.weighted),
+            false => (self.alice, self.weighted || self.folds > 0),
         };
         (other as u64).saturating_add(1).saturating_add(u64::from(sums))
     }
@@ -245,8 +264,9 @@ pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Resu
     let block = &encoded.block;
     let own = block.columns() - usize::from(block.has_intercept());
     let role = prepared.role();
-    let (alice, bob) = if role == Role::Alice { (own, peer_columns) } else { (peer_columns, own) };
-    let sizes = Sizes::new(prepared.study(), block.rows(), alice, bob);
+    let study = prepared.study();
+    let (alice, bob) = if study.is_first(role) { (own, peer_columns) } else { (peer_columns, own) };
+    let sizes = Sizes::new(study, block.rows(), alice, bob).of_several(study, role, &[]);
     countable(sizes.family, encoded)?;
     holds_range(&sizes)?;
     within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)
@@ -387,17 +407,24 @@ pub(super) fn opens<'a>(
     }
 }
 
-/// The shape of the table, with the outcome behind Alice's columns; `own` and `peer` columns are without intercept and outcome.
-pub(super) fn shape_of(role: Role, family: Family, rows: usize, [own, peer]: [usize; 2]) -> Result<Shape, Abort> {
-    let (alice, bob) = match role {
-        Role::Alice => (own, peer),
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (peer, own),
-    };
-    for (who, columns) in [(Role::Alice, alice), (Role::Bob, bob)] {
+/// The shape of the table, with the outcome behind Alice's columns; `own` and `peer` columns are without intercept and outcome. Of several
+/// parties the leader is Alice, and all others of a party together are the other one.
+pub(super) fn shape_of(
+    study: &Study<Vertical>,
+    role: Role,
+    rows: usize,
+    [own, peer]: [usize; 2],
+) -> Result<Shape, Abort> {
+    let leads = study.is_first(role);
+    let (alice, bob) = if leads { (own, peer) } else { (peer, own) };
+    let others = if study.is_of_several() { "the others".to_string() } else { role.partner().to_string() };
+    for (who, columns) in [(role.to_string(), own), (others, peer)] {
         if columns == 0 {
-            return Err(Abort::Data(format!("{who} has no column in the model: a sealed fit needs columns of both")));
+            let of = if study.is_of_several() { "all parties" } else { "both" };
+            return Err(Abort::Data(format!("{who} has no column in the model: a sealed fit needs columns of {of}")));
         }
     }
+    let family = study.method.family;
     let bits = match family {
         Family::Gaussian => budget::gaussian(rows),
         Family::Binomial => budget::binomial(rows).map(|bits| bits.columns),

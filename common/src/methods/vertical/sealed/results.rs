@@ -3,6 +3,7 @@
 use nalgebra::{DMatrix, DVector};
 
 mod along;
+mod several;
 
 use super::glm::End;
 use super::limits::Sizes;
@@ -11,10 +12,9 @@ use super::session::Work;
 use super::solution::{self, Solved};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
-use crate::id::Role;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{
-    Deviances, Own, PERFORMANCE, VerticalFit, data_notes, model, own, unpenalised,
+    Deviances, Own, PERFORMANCE, VerticalFit, data_notes, in_order, model, own, unpenalised,
 };
 use crate::privacy::caution::{CUT, Caution};
 use crate::report::{ColumnDisclosure, Disclosure, Opened};
@@ -42,7 +42,7 @@ fn unsolved() -> Abort {
 /// The results that this side sends.
 pub(super) fn results(work: &Work) -> Result<Results, Abort> {
     if let Some(path) = &work.path {
-        let statistics = (work.role == Role::Alice).then(|| along::statistics(work, path));
+        let statistics = (work.leads).then(|| along::statistics(work, path));
         let coefficients = match work.study.method.fit.coefficients {
             CoefficientTerms::Own => None,
             CoefficientTerms::Shared => Some(along::shown(work, path)),
@@ -50,7 +50,7 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
         return Ok(Results { fits: Vec::new(), fold_errors: path.fold_errors.clone(), statistics, coefficients });
     }
     let joined = work.joined().ok_or_else(unsolved)?;
-    let statistics = (work.role == Role::Alice).then(|| statistics(work, &joined));
+    let statistics = (work.leads).then(|| statistics(work, &joined));
     let coefficients = match work.study.method.fit.coefficients {
         CoefficientTerms::Own => None,
         CoefficientTerms::Shared => Some(table(work, &joined)),
@@ -58,22 +58,22 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
     Ok(Results { fits: Vec::new(), fold_errors: Vec::new(), statistics, coefficients })
 }
 
-pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
+pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
     if let Some(path) = &work.path {
         return along::finish(work, path);
     }
     let joined = work.joined().ok_or_else(unsolved)?;
     let peer = work.peer.as_ref().ok_or_else(|| Abort::Bug("the peer's results are missing".to_string()))?;
     let own = table(work, &joined);
-    let statistics = match (work.role, &work.own_results) {
-        (Role::Alice, Some(own)) => own.statistics.clone(),
+    let statistics = match (work.leads, &work.own_results) {
+        (true, Some(own)) => own.statistics.clone(),
         _ => peer.statistics.clone(),
     };
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
     let (covariance, term_tests) = inferred(work, &joined, &own);
     let theirs = peer.coefficients.clone().unwrap_or_default();
-    let coefficients = if work.role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() };
-    let dropped = !work.dropped().is_empty();
+    let coefficients = in_order(&work.study, [own, theirs].concat());
+    let dropped = !work.dropped().is_empty() || work.dropped_elsewhere() > 0;
     let termination = match (&work.solved, dropped) {
         (Some(solved), dropped) => solved.termination(dropped),
         (None, false) => Termination::Converged,
@@ -104,7 +104,7 @@ pub(super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
 
 fn df_residual(work: &Work) -> i64 {
     let used = work.rows - work.encoded.unweighted;
-    let columns = work.shape.left - 1 + work.shape.right - work.dropped().len();
+    let columns = work.shape.left - 1 + work.shape.right - work.dropped().len() - work.dropped_elsewhere();
     used as i64 - columns as i64 - i64::from(work.study.method.intercept)
 }
 
@@ -226,7 +226,7 @@ fn inferred(work: &Work, joined: &Joined, rows: &[Coefficient]) -> Own {
 fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     let block = &work.encoded.block;
     let own = &block.places()[usize::from(block.has_intercept())..];
-    let dropped = if work.role == Role::Bob { work.dropped() } else { Vec::new() };
+    let dropped = if !work.leads { work.dropped() } else { Vec::new() };
     own.iter().copied().enumerate().filter(|(at, _)| !dropped.contains(at)).collect()
 }
 
@@ -276,7 +276,7 @@ fn notes(work: &Work) -> Vec<String> {
     notes.extend(data_notes(&work.study, work.role, &work.encoded, &dropped));
     if let Some(solved) = &work.solved {
         notes.extend(solved.note(work.study.method.family));
-        if work.role == Role::Alice && lacks_trials(work) {
+        if work.leads && lacks_trials(work) {
             notes.push("likelihood: not computed, since weights or successes are no whole numbers".to_string());
         }
         if work.study.method.inference.allowed && !solved.inference() {
@@ -299,12 +299,13 @@ fn performance_note(work: &Work) -> Option<String> {
 
 /// What the other side could predict of the own columns from its own and from what opened to it.
 fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
-    let columns = match work.role {
-        Role::Alice if work.study.guarantee.opens_to_both() => shares_of_alice(work),
-        Role::Alice => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => column_shares(work, joined),
+    let columns = match work.leads {
+        true if work.study.guarantee.opens_to_both() => shares_of_alice(work),
+        true => only_column(work, joined).into_iter().chain(outcome_share(work)).collect(),
+        false => column_shares(work, joined),
     };
-    disclosed(work, columns, opened(work))
+    let opened = if work.several.is_some() { several::opened(work) } else { opened(work) };
+    disclosed(work, columns, opened)
 }
 
 fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -> Disclosure {
@@ -329,8 +330,8 @@ fn opened(work: &Work) -> Vec<Opened> {
     let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
     let dependent = work.reduction.is_some();
     let mut all = Vec::new();
-    match work.role {
-        Role::Alice => {
+    match work.leads {
+        true => {
             if dependent {
                 all.push(one("what alice's columns leave of bob's", [bob, bob], bob * bob));
             }
@@ -351,7 +352,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 stay * (stay + 2) + 2,
             ));
         }
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+        false => {
             all.push(opening.table());
             if dependent {
                 let numbers = bob * stay + work.dropped().len() as u64;
@@ -385,6 +386,9 @@ fn column_shares(work: &Work, joined: &Joined) -> Vec<ColumnDisclosure> {
         return shares_of(work, &solved.held);
     }
     let size = joined.part.covariance.nrows();
+    if size == 0 {
+        return Vec::new();
+    }
     let Some(left_over) = joined.part.covariance.clone().try_inverse() else { return Vec::new() };
     let along = match joined.rest > 0.0 {
         true => &left_over * &joined.part.gamma / joined.rest,
@@ -418,7 +422,7 @@ fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
     }
     let ([variance], [gamma]) = (joined.part.covariance.as_slice(), joined.part.gamma.as_slice()) else { return None };
     let (_, place) = *kept(work).first()?;
-    let alone = work.study.method.outcome.held_by == HeldBy::One(Role::Alice);
+    let alone = work.study.method.outcome.held_by.is_alone();
     let along = gamma * gamma / variance;
     let rest = match alone || along + joined.residual == 0.0 {
         true => 1.0,
@@ -434,7 +438,7 @@ fn shares_of_alice(work: &Work) -> Vec<ColumnDisclosure> {
     let (Some(table), Some(outcome)) = (work.table(), work.own.outcome.as_ref()) else { return Vec::new() };
     let shares = super::penalised::shares_of_alice(work, table);
     let terms = &work.study.method.outcome;
-    let alone = (terms.held_by == HeldBy::One(Role::Alice))
+    let alone = (terms.held_by.is_alone())
         .then(|| ColumnDisclosure { term: terms.column.clone(), share: outcome_on_bob(table, outcome) });
     let named = kept(work).into_iter().zip(shares).filter_map(|((_, place), share)| {
         Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
@@ -450,7 +454,7 @@ pub(super) fn outcome_on_bob(table: &Table, outcome: &OwnOutcome) -> f64 {
 /// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows.
 fn outcome_share(work: &Work) -> Option<ColumnDisclosure> {
     let terms = &work.study.method.outcome;
-    let alone = terms.held_by == HeldBy::One(Role::Alice);
+    let alone = terms.held_by.is_alone();
     let share = work.explained_by_bob().filter(|_| alone)?;
     Some(ColumnDisclosure { term: terms.column.clone(), share })
 }

@@ -2,12 +2,14 @@
 
 mod both;
 mod penalty;
+mod several;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
+pub(in super::super) use self::several::Several;
 use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds, Weights};
 use super::limits::{Sizes, countable, holds_range, not_opened, opens, shape_of, within_limits};
@@ -26,6 +28,7 @@ use crate::methods::vertical::message::{Body, Joint, JointKind, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
+use crate::methods::vertical::several::Exchange;
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::Account;
 use crate::secure::basis::{Basis, BasisError, Own};
@@ -59,8 +62,10 @@ enum Stage {
 
 /// The place in the script once the rows are settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Both parties' columns behind masks.
+pub(in super::super) enum Place {
+    /// Of several parties, columns of each.
+    Columns,
+    /// All parties' columns behind masks.
     Masked,
     /// Bob's shares of canary and table.
     Share,
@@ -88,16 +93,20 @@ enum Place {
 }
 
 /// What a run has beside rows.
-struct Run {
-    opening: Opening,
-    account: Box<dyn Account + Send>,
-    limits: Limits,
+pub(in super::super) struct Run {
+    pub(in super::super) opening: Opening,
+    pub(in super::super) account: Box<dyn Account + Send>,
+    pub(in super::super) limits: Limits,
 }
 
 /// What exists once the rows are settled.
-pub(super) struct Work {
-    pub(super) role: Role,
-    pub(super) study: Arc<Study<Vertical>>,
+pub(in super::super) struct Work {
+    pub(in super::super) role: Role,
+    /// Whether it is Alice, or the leader of several, to whom what all others together are is Bob.
+    pub(super) leads: bool,
+    /// Of several parties.
+    pub(super) several: Option<Several>,
+    pub(in super::super) study: Arc<Study<Vertical>>,
     pub(super) opening: Opening,
     /// Without its matrix, which is the basis's.
     pub(super) encoded: Encoded,
@@ -107,12 +116,12 @@ pub(super) struct Work {
     pub(super) null_deviance: f64,
     pub(super) own: Own,
     pub(super) shape: Shape,
-    pub(super) basis: Basis<DMatrix<f64>>,
+    pub(in super::super) basis: Basis<DMatrix<f64>>,
     /// Of a binomial or poisson fit, as they stand in its products.
     pub(super) weights: Option<Weights>,
     /// At Alice, of a binomial or poisson fit.
     pub(super) offset: Option<Offset>,
-    place: Place,
+    pub(in super::super) place: Place,
     masked: Option<MaskedTable>,
     /// Evaluations of a binomial or poisson fit, and its solution.
     pub(super) glm: Option<Box<Glm>>,
@@ -150,7 +159,7 @@ pub(super) struct Work {
     pub(super) answer: Option<(Answer, f64)>,
     pub(super) means: Option<Means>,
     pub(super) own_results: Option<Results>,
-    pub(super) peer: Option<Results>,
+    pub(in super::super) peer: Option<Results>,
 }
 
 impl SealedSession {
@@ -204,7 +213,7 @@ impl Script for SealedScript {
             let prepared = &self.agreement.table;
             let block = &prepared.encoded()?.block;
             agree::enough_rows(&study, prepared.role(), block, theirs.columns)?;
-            let intercept = usize::from(study.method.intercept && prepared.role() == Role::Bob);
+            let intercept = usize::from(study.method.intercept && !study.is_first(prepared.role()));
             let peer_columns = (theirs.columns as usize).saturating_sub(intercept);
             self.stage = Stage::Agreeing { peer_columns };
         }
@@ -246,7 +255,7 @@ impl SealedScript {
         let encoded = prepared.take_encoded()?;
         let account = self.account.take().ok_or_else(out_of_order)?;
         let run = Run { opening: self.opening.clone(), account, limits };
-        let work = Work::new(role, study, encoded, peer_columns, run)?;
+        let work = Work::new(role, study, encoded, (peer_columns, &[]), run)?;
         self.stage = Stage::Fitting(Box::new(work));
         Ok(())
     }
@@ -254,13 +263,13 @@ impl SealedScript {
 
 /// The basis of the own columns, and of the outcome at Alice, in the order of the folds if there are any.
 fn basis_of(
-    role: Role,
+    leads: bool,
     study: &Study<Vertical>,
     encoded: &mut Encoded,
     own: Range<usize>,
     folds: Option<&Folds>,
 ) -> Result<Basis<DMatrix<f64>>, Abort> {
-    let mut target = (role == Role::Alice).then(|| target(study.method.family, encoded));
+    let mut target = leads.then(|| target(study.method.family, encoded));
     let mut matrix = encoded.block.take_matrix();
     let mut weights = encoded.weights.clone();
     if let Some(folds) = folds {
@@ -273,38 +282,41 @@ fn basis_of(
 }
 
 impl Work {
-    fn new(
+    /// `peer_columns` are those of all others together; the leader of several knows them of each.
+    pub(in super::super) fn new(
         role: Role,
         study: Arc<Study<Vertical>>,
         mut encoded: Encoded,
-        peer_columns: usize,
+        (peer_columns, followers): (usize, &[usize]),
         Run { opening, mut account, limits }: Run,
     ) -> Result<Work, Abort> {
+        let leads = study.is_first(role);
         let block = &encoded.block;
         let rows = block.rows();
         let own = usize::from(block.has_intercept())..block.columns();
         let family = study.method.family;
-        let shape = shape_of(role, family, rows, [own.len(), peer_columns])?;
+        let shape = shape_of(&study, role, rows, [own.len(), peer_columns])?;
         let (alice, bob) = (shape.left - 1, shape.right);
         // What earlier runs let open is the account's to judge.
-        let sizes = Sizes::new(&study, rows, alice, bob);
+        let sizes = Sizes::new(&study, rows, alice, bob).of_several(&study, role, followers);
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
         holds_range(&sizes)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
-        let null_deviance = if role == Role::Alice { block.null_deviance(study.method.intercept) } else { 0.0 };
+        let null_deviance = if leads { block.null_deviance(study.method.intercept) } else { 0.0 };
         let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
         let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
-        let first = fold_shape(role, family, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
-        let masked = MaskedTable::new(role, &study, opening.run, first);
-        let masked = if family == Family::Gaussian { masked } else { masked.keeping() };
+        let first = fold_shape(&study, role, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
+        let several = study.is_of_several().then(Several::default);
+        let masked = several.is_none().then(|| MaskedTable::new(role, &study, opening.run, first));
+        let masked = if family == Family::Gaussian { masked } else { masked.map(MaskedTable::keeping) };
         let scalings = block.scalings()[own.clone()].to_vec();
         let (units, spread) = penalty::units(&study, block, own.clone());
         let glm = family != Family::Gaussian;
         let weights = encoded.weights.as_deref().filter(|_| glm).map(Weights::new);
-        let offset = (glm && role == Role::Alice).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
-        let mut basis = basis_of(role, &study, &mut encoded, own, folds.as_ref())?;
+        let offset = (glm && leads).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
+        let mut basis = basis_of(leads, &study, &mut encoded, own, folds.as_ref())?;
         let parts = folds.iter().flat_map(|folds| &folds.parts);
         let moments = parts.map(|part| folds::moments(&basis, part)).collect();
         let kept = basis.finish();
@@ -314,6 +326,9 @@ impl Work {
         }
         Ok(Work {
             role,
+            leads,
+            place: if several.is_some() { Place::Columns } else { Place::Masked },
+            several,
             study,
             opening,
             scalings,
@@ -325,8 +340,7 @@ impl Work {
             weights,
             offset,
             encoded,
-            place: Place::Masked,
-            masked: Some(masked),
+            masked,
             glm: None,
             solved: None,
             units,
@@ -354,8 +368,11 @@ impl Work {
         })
     }
 
-    fn progress(&self) -> (&'static str, u32) {
+    pub(in super::super) fn progress(&self) -> (&'static str, u32) {
+        let exchange = self.several.as_ref().and_then(|several| several.exchange.as_ref());
         match self.place {
+            Place::Columns => ("lining up rows", 0),
+            Place::Masked if exchange.is_some_and(Exchange::waits_for_dealer) => ("waiting for the dealer", 0),
             Place::Masked if self.masked.as_ref().is_some_and(MaskedTable::waits_for_dealer) => {
                 ("waiting for the dealer", 0)
             }
@@ -369,30 +386,48 @@ impl Work {
     }
 
     fn step(&self) -> Option<Step> {
+        let (alice, bob) = match self.leads {
+            true => (self.role, self.opening.peer),
+            false => (self.opening.peer, self.role),
+        };
+        // The leader of several says its results last: they are those of all.
+        let (first, second) = if self.several.is_some() { (bob, alice) } else { (alice, bob) };
         let (speaker, expected) = match self.place {
+            Place::Columns => (alice, "columns of each party"),
+            Place::Masked if self.several.is_some() => return self.exchange().and_then(Exchange::step),
             Place::Masked => return self.masked.as_ref().and_then(MaskedTable::step),
             Place::Evaluations => return self.glm.as_ref().and_then(|glm| glm.step()),
-            Place::Answer => (Role::Alice, "the solution"),
-            Place::Share => (Role::Bob, "shares of a table"),
-            Place::ShareOfAlice => (Role::Alice, "shares of a table"),
-            Place::Solution => (Role::Alice, "the joint solution"),
-            Place::Factor => (Role::Bob, "a factor"),
-            Place::Path => (Role::Alice, "the fits along lambda"),
-            Place::Shifts => (Role::Bob, "parts of the intercepts"),
-            Place::Reduction => (Role::Bob, "the columns that stay"),
-            Place::Means => (Role::Bob, "the predictor at the means"),
-            Place::Results { answered: false } => (Role::Alice, "results"),
-            Place::Results { answered: true } => (Role::Bob, "results"),
+            Place::Answer => (alice, "the solution"),
+            Place::Share => (bob, "shares of a table"),
+            Place::ShareOfAlice => (alice, "shares of a table"),
+            Place::Solution => (alice, "the joint solution"),
+            Place::Factor => (bob, "a factor"),
+            Place::Path => (alice, "the fits along lambda"),
+            Place::Shifts => (bob, "parts of the intercepts"),
+            Place::Reduction => (bob, "the columns that stay"),
+            Place::Means => (bob, "the predictor at the means"),
+            Place::Results { answered: false } => (first, "results"),
+            Place::Results { answered: true } => (second, "results"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
     }
 
+    fn exchange(&self) -> Option<&Exchange> {
+        self.several.as_ref()?.exchange.as_ref()
+    }
+
     /// Builds the message of the present place, and moves on.
-    fn build(&mut self) -> Result<Body, Abort> {
+    pub(in super::super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
+            Place::Columns => return Err(out_of_order()),
             Place::Masked => {
                 let own = columns(&self.basis, self.folds.as_ref(), self.fold);
+                if let Some(several) = &mut self.several {
+                    let body = several.exchange.as_mut().ok_or_else(out_of_order)?.build(&own)?;
+                    self.after_exchange();
+                    return Ok(body);
+                }
                 let body = self.masked.as_mut().ok_or_else(out_of_order)?.build(&own)?;
                 self.after_masked()?;
                 body
@@ -412,6 +447,10 @@ impl Work {
                 self.solved = Some(solved);
                 self.place = Place::Means;
                 Body::Joint(joint)
+            }
+            Place::Share if self.several.is_some() => {
+                self.count((self.shape.left - 1) * self.shape.right + self.shape.right)?;
+                self.tell_shares()?
             }
             Place::Share | Place::ShareOfAlice => {
                 self.count(self.shape.left * self.shape.right)?;
@@ -436,6 +475,7 @@ impl Work {
                 let means = self.means.ok_or_else(out_of_order)?;
                 let mut values = vec![means.shift, means.spread];
                 values.extend_from_slice(&solution::along(self));
+                values.extend_from_slice(&self.position());
                 self.count(values.len())?;
                 self.place = Place::Results { answered: false };
                 Body::Joint(Joint { what: JointKind::Means, values })
@@ -452,8 +492,14 @@ impl Work {
     }
 
     /// Takes what was said at the present place, and moves on.
-    fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
+    pub(in super::super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
+            (Place::Columns, Body::Joint(Joint { what: JointKind::Columns, values })) => self.take_columns(&values)?,
+            (Place::Masked, body) if self.several.is_some() => {
+                let exchange = self.several.as_mut().and_then(|several| several.exchange.as_mut());
+                exchange.ok_or_else(out_of_order)?.absorb(body)?;
+                self.after_exchange();
+            }
             (Place::Masked, body) => {
                 let own = columns(&self.basis, self.folds.as_ref(), self.fold);
                 self.masked.as_mut().ok_or_else(out_of_order)?.absorb(body, &own)?;
@@ -506,7 +552,7 @@ impl Work {
                 self.place = Place::Results { answered: false };
             }
             (Place::Results { answered }, Body::Results(results)) => {
-                check_shown(&self.study, (self.role, self.role.partner()), &results)?;
+                check_shown(&self.study, (self.role, self.opening.peer), &results)?;
                 self.check_errors(&results.fold_errors)?;
                 self.peer = Some(results);
                 self.place = if answered { Place::Over } else { Place::Results { answered: true } };
@@ -519,7 +565,7 @@ impl Work {
     /// Held-out errors come from Alice, of each fold at every lambda.
     fn check_errors(&self, errors: &[f64]) -> Result<(), PeerFault> {
         let lambdas = self.path.as_ref().map_or(0, |path| path.fits.len());
-        let expected = if self.role == Role::Bob { self.moments.len() * lambdas } else { 0 };
+        let expected = if !self.leads { self.moments.len() * lambdas } else { 0 };
         if errors.len() != expected {
             return Err(length("errors of folds", errors.len(), expected));
         }
@@ -543,7 +589,7 @@ impl Work {
     }
 
     /// Records numbers that are about to leave, beside those of the run that have left.
-    fn count(&mut self, numbers: usize) -> Result<(), Abort> {
+    pub(in super::super) fn count(&mut self, numbers: usize) -> Result<(), Abort> {
         if numbers == 0 {
             return Ok(());
         }
@@ -568,11 +614,9 @@ impl Work {
     fn after_masked(&mut self) -> Result<(), Abort> {
         let masked = self.masked.as_mut().ok_or_else(out_of_order)?;
         if masked.step().is_none() {
-            match self.role {
-                Role::Alice => self.shares = Some(masked.take_shares()?),
-                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                    self.share = Some(masked.take_share()?)
-                }
+            match self.leads {
+                true => self.shares = Some(masked.take_shares()?),
+                false => self.share = Some(masked.take_share()?),
             }
             self.place = Place::Share;
         }
@@ -582,7 +626,7 @@ impl Work {
     /// What follows once a table is open: that of the next fold, or what is made of the table of all rows.
     fn after_share(&mut self) -> Result<(), Abort> {
         let columns = [self.basis.own(), self.shape.left + self.shape.right - 1 - self.basis.own()];
-        let next = fold_shape(self.role, self.study.method.family, columns, self.folds.as_ref(), self.fold + 1)?;
+        let next = fold_shape(&self.study, self.role, columns, self.folds.as_ref(), self.fold + 1)?;
         if let Some(shape) = next {
             self.fold += 1;
             self.masked = Some(self.masked.take().ok_or_else(out_of_order)?.following(shape)?);
@@ -617,6 +661,9 @@ impl Work {
     }
 
     fn order(&mut self) -> Option<Order> {
+        if let Some(several) = &mut self.several {
+            return several.exchange.as_mut().and_then(Exchange::order);
+        }
         match &mut self.glm {
             Some(glm) => glm.order(),
             None => self.masked.as_mut().and_then(MaskedTable::order),
@@ -628,6 +675,10 @@ impl Work {
         if self.glm.is_some() {
             let (glm, own) = self.glm()?;
             return glm.go_ahead(&own);
+        }
+        if let Some(several) = &mut self.several {
+            let own = columns(&self.basis, self.folds.as_ref(), self.fold);
+            return several.exchange.as_mut().map_or(Ok(()), |exchange| exchange.go_ahead(&own));
         }
         match &mut self.masked {
             Some(masked) => masked.go_ahead(&columns(&self.basis, self.folds.as_ref(), self.fold)),
@@ -670,7 +721,7 @@ impl Work {
     fn lead(&self) -> Result<Lead, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().filter(|table| !table.dependent());
-        let table = table.ok_or_else(dependent_beyond)?;
+        let table = table.ok_or_else(|| dependent_beyond(false))?;
         let (mut joint, mut score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
         if !self.study.method.intercept {
             (joint, score) = (joint.remove_row(0).remove_column(0), score.remove_row(0));
@@ -682,7 +733,7 @@ impl Work {
     }
 
     /// Alice's next step with the open table; none where she names points from here on.
-    fn solve(&mut self) -> Result<Option<Joint>, Abort> {
+    pub(in super::super) fn solve(&mut self) -> Result<Option<Joint>, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().ok_or_else(missing)?;
         let outcome = self.own.outcome.as_ref().ok_or_else(missing)?;
@@ -696,14 +747,15 @@ impl Work {
             let lead = self.lead()?;
             return self.begin_evaluations(Some(lead)).map(|()| None);
         }
-        let solution = table.solve(outcome).ok_or_else(dependent_beyond)?;
+        let several = self.several.is_some();
+        let solution = table.solve(outcome).ok_or_else(|| dependent_beyond(several))?;
         let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
         values.extend_from_slice(answer.lean.as_slice());
         let rest = outcome.rest;
         values.extend([answer.residual, rest]);
-        self.count(values.len())?;
+        self.count(self.answering(values.len()))?;
         self.answer = Some((answer, rest));
         self.solution = Some(solution);
         self.place = Place::Means;
@@ -727,7 +779,7 @@ impl Work {
     }
 
     /// At Alice: the table for the columns of Bob that stay.
-    fn take_reduction(&mut self, values: &[f64]) -> Result<(), Refusal> {
+    pub(in super::super) fn take_reduction(&mut self, values: &[f64]) -> Result<(), Refusal> {
         let size = self.shape.right;
         let wrong = || PeerFault::Garbage("columns that stay and are no part of those that came".to_string());
         let reduction = read_reduction(values, size).filter(|reduction| reduction.sound(size)).ok_or_else(wrong)?;
@@ -738,9 +790,10 @@ impl Work {
     }
 
     /// At Bob: his part of the solution.
-    fn take_answer(&mut self, values: &[f64]) -> Result<(), Refusal> {
+    pub(in super::super) fn take_answer(&mut self, values: &[f64]) -> Result<(), Refusal> {
         let size = self.shape.right - self.dropped().len();
         let expected = size * size + 2 * size + 2;
+        let values = self.take_dropped(values, expected)?;
         if values.len() != expected {
             return Err(length("the joint solution", values.len(), expected).into());
         }
@@ -774,7 +827,7 @@ impl Work {
 
     /// The own factor for the columns that stay.
     pub(super) fn factor(&self) -> DMatrix<f64> {
-        match self.reduction.as_ref().filter(|_| self.role == Role::Bob) {
+        match self.reduction.as_ref().filter(|_| !self.leads) {
             Some(reduction) => reduction.factor(&self.own.factor),
             None => self.own.factor.clone(),
         }
@@ -799,12 +852,12 @@ impl Work {
             (None, None) => return None,
         };
         let along = table.outcome(outcome).dot(gamma);
-        let size = gamma.norm_squared() * outcome.square;
+        let size = table.square(gamma) * outcome.square;
         (size > 0.0).then(|| (along * along / size).min(1.0))
     }
 
     /// At Alice, the open table, of Bob's columns that stay.
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(in super::super) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }
 
@@ -847,14 +900,14 @@ fn columns<'a>(basis: &'a Basis<DMatrix<f64>>, folds: Option<&Folds>, fold: usiz
 
 /// The shape of a fold's table; none where there is no such fold.
 fn fold_shape(
+    study: &Study<Vertical>,
     role: Role,
-    family: Family,
     columns: [usize; 2],
     folds: Option<&Folds>,
     fold: usize,
 ) -> Result<Option<Shape>, Abort> {
     let rows = folds.and_then(|folds| folds.parts.get(fold)).map(ExactSizeIterator::len);
-    rows.map(|rows| shape_of(role, family, rows, columns)).transpose()
+    rows.map(|rows| shape_of(study, role, rows, columns)).transpose()
 }
 
 /// The outcome, of a gaussian fit less the offset.
@@ -864,8 +917,9 @@ fn target(family: Family, encoded: &Encoded) -> Vec<f64> {
     encoded.outcome.iter().flatten().enumerate().map(|(row, y)| y - offset(row)).collect()
 }
 
-fn dependent_beyond() -> Abort {
-    Abort::Data("columns of bob depend on those of alice beyond what can be set aside; leave some out".to_string())
+fn dependent_beyond(several: bool) -> Abort {
+    let whose = if several { "one party depend on those of the others" } else { "bob depend on those of alice" };
+    Abort::Data(format!("columns of {whose} beyond what can be set aside; leave some out"))
 }
 
 /// Why there is no basis of the own columns; `first` is the position of the first among all columns of the block.

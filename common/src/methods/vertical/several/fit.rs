@@ -12,18 +12,16 @@
 
 use std::sync::Arc;
 
-use crate::conversation::{Opening, Purpose, Refusal};
-use crate::data::align::Mask;
+use crate::conversation::{Opening, Purpose};
 use crate::id::{Role, RunId};
 use crate::session::{Abort, PeerFault};
-use crate::study::Missing;
 
-use super::super::agree::{self, Compared};
 use super::super::exchange::{Gathered, Learnt, check_basis};
 use super::super::message::{Basis, Body, FitEnd, Partial, Results, Shared, Table};
 use super::super::outcome::{self, VerticalFit};
 use super::super::prepare::Prepared;
 use super::super::session::{Place, Progress, Work};
+use super::agree::{self, Agreed, Agreeing};
 use super::{Advance, Centre, Hub, Lines, refused};
 
 /// A fit, as its leader sees it.
@@ -35,20 +33,12 @@ pub struct FitCentre {
 
 enum Stage {
     Agreeing {
-        prepared: Box<Prepared>,
+        agreeing: Agreeing,
         opening: Opening,
-        part: Part,
     },
     Fitting(Box<Fitting>),
     /// Moved out of while a step is taken.
     Between,
-}
-
-#[derive(Clone, Copy)]
-enum Part {
-    Rows,
-    Complete,
-    Shared,
 }
 
 struct Fitting {
@@ -72,7 +62,7 @@ impl Hub<FitCentre> {
     /// A fit over prepared data with all other parties of its study.
     pub fn fit(prepared: Prepared, opening: &Opening) -> Hub<FitCentre> {
         let (role, study) = (prepared.role(), Arc::clone(prepared.study()));
-        let stage = Stage::Agreeing { prepared: Box::new(prepared), opening: opening.clone(), part: Part::Rows };
+        let stage = Stage::Agreeing { agreeing: Agreeing::new(prepared), opening: opening.clone() };
         Hub::open(&study, role, opening, FitCentre { role, run: opening.run, stage })
     }
 }
@@ -91,7 +81,7 @@ impl Centre for FitCentre {
 
     fn advance(&mut self, lines: &mut Lines) -> Result<Advance<VerticalFit>, Abort> {
         let taken = match std::mem::replace(&mut self.stage, Stage::Between) {
-            Stage::Agreeing { prepared, opening, part } => self.agree(lines, prepared, opening, part)?,
+            Stage::Agreeing { agreeing, opening } => self.agree(lines, agreeing, opening)?,
             Stage::Fitting(mut fitting) => {
                 let taken = fitting.advance(lines)?;
                 if fitting.work.place == Place::Over {
@@ -108,118 +98,50 @@ impl Centre for FitCentre {
 
 impl FitCentre {
     /// Takes one step of the agreement; tells whether there was one to take.
-    fn agree(
-        &mut self,
-        lines: &mut Lines,
-        mut prepared: Box<Prepared>,
-        opening: Opening,
-        part: Part,
-    ) -> Result<bool, Abort> {
-        let Some(bodies) = lines.heard() else {
-            self.stage = Stage::Agreeing { prepared, opening, part };
-            return Ok(false);
-        };
-        let next = match part {
-            Part::Rows => {
-                lines.agree_on_rows(self.role, &*prepared, bodies)?;
-                match prepared.study().head.rows.missing {
-                    Missing::Refuse => Part::Shared,
-                    Missing::CompleteCases => Part::Complete,
-                }
+    fn agree(&mut self, lines: &mut Lines, agreeing: Agreeing, opening: Opening) -> Result<bool, Abort> {
+        match agreeing.advance(self.role, lines)? {
+            Agreed::Waits(agreeing) => {
+                self.stage = Stage::Agreeing { agreeing, opening };
+                Ok(false)
             }
-            Part::Complete => {
-                let own = Compared::incomplete(&*prepared).map(|mask| mask.as_bytes().to_vec()).unwrap_or_default();
-                settle(lines, &mut prepared, own, bodies)?;
-                Part::Shared
+            Agreed::Taken(agreeing) => {
+                self.stage = Stage::Agreeing { agreeing, opening };
+                Ok(true)
             }
-            Part::Shared => {
-                let work = self.share(lines, *prepared, &opening, bodies)?;
+            Agreed::Over(prepared, theirs) => {
+                let work = self.begin(lines, *prepared, &opening, &theirs)?;
                 let (parts, gathered) = (Parts::default(), None);
                 self.stage = Stage::Fitting(Box::new(Fitting { work, asked: None, parts, gathered }));
-                return Ok(true);
+                Ok(true)
             }
-        };
-        lines.await_all(match next {
-            Part::Rows => "a proof of rows",
-            Part::Complete => "a mask of complete rows",
-            Part::Shared => "digests of shared columns",
-        });
-        self.stage = Stage::Agreeing { prepared, opening, part: next };
-        Ok(true)
+        }
     }
 
-    /// Compares what all hold, and settles what follows from the sizes of all blocks.
-    fn share(
-        &self,
+    /// Settles what follows from the sizes of all blocks.
+    fn begin(
+        &mut self,
         lines: &mut Lines,
         mut prepared: Prepared,
         opening: &Opening,
-        bodies: Vec<Body>,
+        theirs: &[Shared],
     ) -> Result<Work, Abort> {
-        let study = std::sync::Arc::clone(prepared.study());
-        let mut theirs: Vec<Shared> = Vec::new();
-        for (line, body) in lines.0.iter_mut().zip(bodies) {
-            let (peer, key) = (line.peer, line.key);
-            let Body::Shared(shared) = body else { return Err(line.said_instead(&body, "digests of shared columns")) };
-            let own = Compared::shared(&prepared, &key)?;
-            agree::compare_shared(&study, &own, &shared, (self.role, peer))?;
-            let rows = &prepared.encoded()?.block;
-            agree::enough_rows(&study, self.role, rows, shared.columns).map_err(|refusal| refused(peer, refusal))?;
-            line.columns = shared.columns as usize;
-            theirs.push(shared);
-        }
-        let (own, allows) = (prepared.encoded()?.block.columns() as u32, prepared.allows_basis());
-        let all: u32 = own + theirs.iter().map(|shared| shared.columns).sum::<u32>();
-        let block = &prepared.encoded()?.block;
-        agree::enough_rows(&study, self.role, block, all - own).map_err(|refusal| refused(self.role, refusal))?;
-        for (at, line) in lines.0.iter_mut().enumerate() {
-            let mut others = theirs.iter().enumerate().filter(|(other, _)| *other != at);
-            let basis = allows && others.all(|(_, shared)| shared.basis);
-            let shared = Compared::shared(&prepared, &line.key)?;
-            let columns = all - line.columns as u32;
-            line.leg().say(Body::Shared(Shared { columns, basis, ..shared }));
-        }
+        let study = Arc::clone(prepared.study());
+        let allows = prepared.allows_basis();
+        let others = agree::answer(lines, &prepared, theirs, allows)?;
         let forbids = |who: Role| Some(format!("the policy of {who} does not allow the basis exchange"));
-        let refusing = lines.0.iter().zip(&theirs).find(|(_, shared)| !shared.basis).map(|(line, _)| line.peer);
+        let refusing = lines.0.iter().zip(theirs).find(|(_, shared)| !shared.basis).map(|(line, _)| line.peer);
         let no_inference = match (study.method.inference.allowed, allows, refusing) {
             (true, true, None) => None,
             (false, ..) => Some("the study does not allow them".to_string()),
             (true, false, _) => forbids(self.role),
             (true, true, Some(who)) => forbids(who),
         };
-        let mut work = Work::new(&mut prepared, opening, (all - own) as usize, no_inference)?;
+        let mut work = Work::new(&mut prepared, opening, others as usize, no_inference)?;
         let columns: Vec<usize> = lines.0.iter().map(|line| line.columns).collect();
         work.fits.lead_several(&columns);
         work.go_on_with_held()?;
         Ok(work)
     }
-}
-
-/// Keeps the rows that are complete at all parties, and tells each follower which are not at the others.
-fn settle(lines: &mut Lines, prepared: &mut Prepared, own: Vec<u8>, bodies: Vec<Body>) -> Result<(), Abort> {
-    let rows = prepared.rows();
-    let mut masks = Vec::new();
-    for (line, body) in lines.0.iter().zip(bodies) {
-        let Body::Complete(mask) = body else { return Err(line.said_instead(&body, "a mask of complete rows")) };
-        if let Err(error) = Mask::from_bytes(mask.clone(), rows) {
-            return Err(Abort::Peer { peer: line.peer, fault: PeerFault::Garbage(error.to_string()) });
-        }
-        masks.push(mask);
-    }
-    let joined = |from: Vec<u8>, but: Option<usize>| {
-        masks.iter().enumerate().filter(|(at, _)| Some(*at) != but).fold(from, |mut sum, (_, mask)| {
-            sum.iter_mut().zip(mask).for_each(|(sum, byte)| *sum |= byte);
-            sum
-        })
-    };
-    for (at, line) in lines.0.iter_mut().enumerate() {
-        line.leg().say(Body::Complete(joined(own.clone(), Some(at))));
-    }
-    let others = joined(vec![0; own.len()], None);
-    Compared::settle(prepared, others).map_err(|refusal| match refusal {
-        Refusal::Abort(abort) => abort,
-        Refusal::Kind | Refusal::Fault(_) => Abort::Bug("masks of complete rows could not be joined".to_string()),
-    })
 }
 
 impl Fitting {

@@ -5,23 +5,30 @@
 //!
 //! Order of the parties: the leader, then the others by name.
 
+use std::cmp::Ordering;
+
 use crate::conversation::{Content as _, Conversation, Opening, Purpose, Refusal};
-use crate::id::Role;
+use crate::id::{Digest, Header, Role, RunId};
 use crate::privacy::release::Released;
-use crate::session::{Abort, PeerFault, Session, Turn};
+use crate::session::{Abort, Order, PeerFault, Session, Turn};
 use crate::study::{Study, Vertical};
 
-use super::agree::{self, Compared};
-use super::message::{Body, Message};
+use super::agree::{Compared, proof, same_rows};
+use super::message::{Body, Dealt, Message};
 use super::session::Progress;
 
+mod agree;
 mod fit;
 mod leg;
+mod masked;
 mod predict;
+mod sealed;
 
 pub use self::fit::FitCentre;
 use self::leg::Leg;
+pub(super) use self::masked::Exchange;
 pub use self::predict::PredictCentre;
+pub use self::sealed::SealedCentre;
 
 /// What the hub says on the line to one follower.
 pub type Say = (Role, Turn<Released<Message>, ()>);
@@ -42,6 +49,19 @@ pub trait Centre {
     /// # Errors
     /// Why the run ends.
     fn advance(&mut self, lines: &mut Lines) -> Result<Advance<Self::Output>, Abort>;
+
+    /// What the dealer is to be asked for; each order once.
+    fn order(&mut self) -> Option<Order> {
+        None
+    }
+
+    /// Takes in what the dealer sent.
+    ///
+    /// # Errors
+    /// Why it is not taken in.
+    fn hear(&mut self, _dealt: Dealt) -> Result<(), Refusal> {
+        Err(Refusal::Kind)
+    }
 }
 
 /// What became of a step.
@@ -61,6 +81,10 @@ pub struct Hub<C: Centre> {
     centre: C,
     output: Option<C::Output>,
     over: bool,
+    study: Digest,
+    run: RunId,
+    /// Messages that the dealer has sent.
+    dealt: u64,
 }
 
 /// The lines to all followers, in order.
@@ -85,7 +109,8 @@ impl<C: Centre> Hub<C> {
             Line { peer, talk, key: [0; 32], columns: 0, over: false }
         };
         let lines = Lines(study.others(role).into_iter().map(line).collect());
-        Hub { role, lines, centre, output: None, over: false }
+        let (study, run) = (study.digest(), opening.run);
+        Hub { role, lines, centre, output: None, over: false, study, run, dealt: 0 }
     }
 
     /// Whose side it is.
@@ -109,12 +134,52 @@ impl<C: Centre> Hub<C> {
     /// # Errors
     /// Why the run ends.
     pub fn receive(&mut self, from: Role, message: Message) -> Result<Vec<Say>, Abort> {
+        if from == Role::Coordinator {
+            return self.hear(message);
+        }
         let Some(line) = self.lines.0.iter_mut().find(|line| line.peer == from) else {
             return Err(Abort::Peer { peer: from, fault: PeerFault::Foreign { what: "sender" } });
         };
         let mut says = Vec::new();
         let turn = line.talk.receive(from, message)?;
         line.push(turn, &mut says);
+        self.go_on(says)
+    }
+
+    /// What the dealer is to be asked for, each order once; to be asked after every message.
+    pub fn order(&mut self) -> Option<Order> {
+        self.centre.order()
+    }
+
+    /// Takes in what the dealer sent.
+    fn hear(&mut self, message: Message) -> Result<Vec<Say>, Abort> {
+        let (from, kind) = (Role::Coordinator, message.body.kind());
+        let Header { study, run, sender, sequence } = message.header;
+        let abort = |fault| Abort::Peer { peer: from, fault };
+        if sender != from || study != self.study || run != self.run {
+            return Err(abort(PeerFault::Foreign { what: "head" }));
+        }
+        match sequence.cmp(&self.dealt) {
+            Ordering::Less => return Ok(Vec::new()),
+            Ordering::Equal => self.dealt += 1,
+            Ordering::Greater => {
+                return Err(abort(PeerFault::Ahead { came: sequence, expected: self.dealt }));
+            }
+        }
+        let taken = match message.body {
+            Body::Dealt(dealt) => self.centre.hear(dealt),
+            _ => Err(Refusal::Kind),
+        };
+        taken.map_err(|refusal| match refusal {
+            Refusal::Kind => abort(PeerFault::Kind { came: kind, expected: "nothing from a dealer" }),
+            Refusal::Fault(fault) => abort(fault),
+            Refusal::Abort(abort) => abort,
+        })?;
+        self.go_on(Vec::new())
+    }
+
+    /// Takes all steps that can be taken.
+    fn go_on(&mut self, mut says: Vec<Say>) -> Result<Vec<Say>, Abort> {
         while !self.over {
             match self.centre.advance(&mut self.lines)? {
                 Advance::Waits => break,
@@ -187,8 +252,8 @@ impl Lines {
                 return Err(line.broke(PeerFault::Garbage("a proof of rows without the key of its digest".to_string())));
             };
             line.key = key;
-            agree::same_rows(table, (role, line.peer), &key, &theirs).map_err(|refusal| refused(line.peer, refusal))?;
-            line.leg().say(Body::Rows(agree::proof(table, None, &key)));
+            same_rows(table, (role, line.peer), &key, &theirs).map_err(|refusal| refused(line.peer, refusal))?;
+            line.leg().say(Body::Rows(proof(table, None, &key)));
         }
         Ok(())
     }

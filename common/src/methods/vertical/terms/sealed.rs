@@ -1,4 +1,4 @@
-//! The sealed mode of a study of two parties: what it must not say, and what it lets leave.
+//! The sealed mode of a study between parties: what it must not say, and what it lets leave.
 
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +94,9 @@ impl Study<Vertical> {
     pub(crate) fn check_sealed(&self, terms: &SealedTerms) -> Result<(), StudyError> {
         let method = &self.method;
         terms.check(method)?;
+        if self.is_of_several() {
+            self.check_sealed_several(terms)?;
+        }
         let FitTerms { acceleration, tol, max_rounds, .. } = &method.fit;
         let default = FitTerms::default();
         let gaussian = method.family == Family::Gaussian;
@@ -108,12 +111,41 @@ impl Study<Vertical> {
             (
                 "weights.held_by",
                 method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone()),
-                "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them"
-                    .to_owned(),
+                match self.is_of_several() {
+                    true => "is one party: in sealed mode all parties scale their rows by the weights, so all must hold them",
+                    false => "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them",
+                }
+                .to_owned(),
             ),
             ("fit.acceleration", *acceleration != Acceleration::default(), rounds()),
             ("fit.tol", *tol != default.tol, rounds()),
             ("fit.max_rounds", max_rounds.is_some(), rounds()),
+        ];
+        match refused.into_iter().find(|(_, given, _)| *given) {
+            Some((key, _, problem)) => Err(value(key, problem)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what sealed mode has for alice and bob only.
+    fn check_sealed_several(&self, terms: &SealedTerms) -> Result<(), StudyError> {
+        let (method, two) = (&self.method, "is for two parties, alice and bob, in this version");
+        let family = method.family;
+        let refused = [
+            (
+                "model.family",
+                family != Family::Gaussian,
+                format!(
+                    "is {family}: a sealed {family} fit {two}; what its gradients need of three parties' shares would show two of \
+                     them together the mean of every row"
+                ),
+            ),
+            ("penalty", method.penalty.is_some(), format!("is given: a penalty in sealed mode {two}")),
+            (
+                "sealed.opens",
+                terms.opens == OpensTo::Both,
+                format!("is both, which {two}: among several the tables open to the leader"),
+            ),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {
             Some((key, _, problem)) => Err(value(key, problem)),

@@ -242,7 +242,7 @@ pub(super) struct Masks<'a> {
 
 impl<'a> Masks<'a> {
     pub(super) fn new(study: &'a Study<Vertical>, seed: u8) -> Masks<'a> {
-        let deal = Box::new(seeded(study, RUN, [[seed; 32], [seed + 1; 32]], |_, _| {}));
+        let deal = Box::new(seeded(study, RUN, vec![[seed; 32], [seed + 1; 32]], |_, _| {}));
         Masks { deal, came: [false; 2], started: [false; 2] }
     }
 

@@ -43,7 +43,7 @@ fn table(work: &Work, path: &Path, at: usize) -> Vec<Coefficient> {
 /// The errors over the folds; at Bob they are Alice's.
 fn validated(work: &Work, path: &Path) -> Option<CrossValidation> {
     let errors = match &work.peer {
-        Some(peer) if work.role == Role::Bob => &peer.fold_errors,
+        Some(peer) if !work.leads => &peer.fold_errors,
         _ => &path.fold_errors,
     };
     let lambdas: Vec<f64> = path.fits.iter().map(|fit| fit.lambda).collect();
@@ -79,8 +79,8 @@ pub(super) fn statistics(work: &Work, path: &Path) -> Statistics {
 
 pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     let peer = work.peer.as_ref().ok_or_else(unsolved)?;
-    let statistics = match (work.role, &work.own_results) {
-        (Role::Alice, Some(own)) => own.statistics.clone(),
+    let statistics = match (work.leads, &work.own_results) {
+        (true, Some(own)) => own.statistics.clone(),
         _ => peer.statistics.clone(),
     };
     let (validated, shown_fit) = (validated(work, path), path.fits.get(chosen(work, path)));
@@ -100,7 +100,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     let points: Vec<PathPoint> =
         path.fits.iter().enumerate().map(|(at, fit)| point(work, table(work, path, at), fit)).collect();
     Ok(VerticalFit {
-        coefficients: if work.role == Role::Alice { [own, theirs].concat() } else { [theirs, own].concat() },
+        coefficients: if work.leads { [own, theirs].concat() } else { [theirs, own].concat() },
         statistics: statistics.unwrap_or_default(),
         termination,
         rounds: work.rounds(),
@@ -141,7 +141,7 @@ fn disclosure(work: &Work, path: &Path) -> Disclosure {
     let shares = kept.iter().zip(&path.shares).filter_map(|((_, place), share)| {
         Some(ColumnDisclosure { term: work.encoded.terms.get((*place)?)?.clone(), share: *share })
     });
-    let outcome = (work.role == Role::Alice && !work.outcome_at_both())
+    let outcome = (work.leads && !work.outcome_at_both())
         .then(|| ColumnDisclosure { term: work.study.method.outcome.column.clone(), share: path.outcome });
     disclosed(work, shares.chain(outcome).collect(), opened(work, path))
 }
@@ -162,7 +162,7 @@ fn unfinished(work: &Work, path: &Path, end: End) -> Vec<String> {
 fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     let (opening, lambdas) = (opening(work), path.fits.len() as u64);
     let Some(glm) = &work.glm else {
-        let table = work.role == Role::Alice && work.study.guarantee.opens_to_both();
+        let table = work.leads && work.study.guarantee.opens_to_both();
         return table.then(|| opening.table()).into_iter().chain(opening.along(lambdas)).collect();
     };
     let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);

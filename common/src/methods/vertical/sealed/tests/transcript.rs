@@ -43,7 +43,7 @@ pub(super) fn transcript(model: &str, values: &[[f64; 6]], run: u8) -> Transcrip
     };
     let (said, dealt) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let mut orders = <[Vec<Order>; 2]>::default();
-    let mut deal = seeded(&study, RUN, [[2 * run; 32], [2 * run + 1; 32]], |to, what| {
+    let mut deal = seeded(&study, RUN, vec![[2 * run; 32], [2 * run + 1; 32]], |to, what| {
         dealt.borrow_mut().extend(match what {
             Dealt::Seed(_) => None,
             Dealt::Correction(entries) => Some((to, "the last correction of a product", entries.clone())),
@@ -70,7 +70,7 @@ pub(super) fn transcript(model: &str, values: &[[f64; 6]], run: u8) -> Transcrip
             Body::Product(Product { what: ProductKind::Shares, entries, .. }) => vec![("shares", entries)],
             Body::Product(Product { what: ProductKind::Rows, number, entries, .. }) => {
                 let what = match orders[0][number as usize] {
-                    Order::Table(_) => panic!("rows of a table are no rows of a product"),
+                    Order::Table(_) | Order::Several(..) => panic!("rows of a table are no rows of a product"),
                     Order::Rows(_) => "factors",
                     Order::Vector(_) => "residuals",
                     Order::Weighted(shape) => {
@@ -184,6 +184,7 @@ fn said(order: &Order) -> (&'static str, Width, u32, usize, [usize; 2]) {
         Order::Rows(RowShape { width, bits, rows, terms, corrected }) => {
             ("rows", width, bits, rows, [terms, usize::from(corrected == Side::Right)])
         }
+        Order::Several(..) => panic!("several in a run of two"),
         Order::Vector(VectorShape { width, bits, rows, left, right }) => ("vector", width, bits, rows, [left, right]),
         Order::Weighted(WeightedShape { width, bits, rows, left, right }) => {
             ("weighted", width, bits, rows, [left, right])
