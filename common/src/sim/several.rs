@@ -9,45 +9,51 @@ use super::pair::Faults;
 use crate::id::Role;
 use crate::methods::vertical::message::Message;
 use crate::methods::vertical::outcome::VerticalFit;
-use crate::methods::vertical::session::VerticalSession;
-use crate::methods::vertical::several::{FitCentre, Hub, Say};
+use crate::methods::vertical::several::{Centre, Hub, Say};
 use crate::privacy::release::Released;
 use crate::session::{Abort, Session, Turn};
 
-/// How a simulated fit of several parties went.
+/// How a simulated run of several parties went.
 #[derive(Debug)]
-pub struct EndedSeveral {
+pub struct EndedSeveral<O = VerticalFit> {
     /// At the leader, then at its followers in order; `None` for one that was cut off because another ended the run.
-    pub results: Vec<Option<Result<VerticalFit, Abort>>>,
+    pub results: Vec<Option<Result<O, Abort>>>,
     /// Messages handed to the lines, repeats included.
     pub sent: usize,
 }
 
-/// Steps after which a fit that does not end is a bug.
+/// A session of another party than the leader.
+pub trait Follower<O>: Session<Inbound = Message, Outbound = Released<Message>, Output = O> {}
+
+impl<O, S: Session<Inbound = Message, Outbound = Released<Message>, Output = O>> Follower<O> for S {}
+
+/// Steps after which a run that does not end is a bug.
 const PATIENCE: usize = 2_000_000;
 
 /// Runs a leader against its followers to the end. On lines on which nothing moves the followers send their last messages again, as the
 /// side that dials does.
 ///
 /// `observe` sees every message that is handed to a line, with its receiver.
-pub fn run_several(
-    hub: &mut Hub<FitCentre>,
-    followers: &mut [VerticalSession],
+pub fn run_several<O, C: Centre<Output = O>, S: Follower<O>>(
+    hub: &mut Hub<C>,
+    followers: &mut [S],
     faults: Faults,
     observe: impl FnMut(Role, &Message),
-) -> EndedSeveral {
+) -> EndedSeveral<O> {
     let empty = || followers.iter().map(|_| VecDeque::new()).collect();
     let mut network = Network {
         faults,
         rng: ChaCha8Rng::seed_from_u64(faults.seed),
         up: empty(),
         down: empty(),
-        results: vec![None; followers.len() + 1],
+        results: std::iter::repeat_with(|| None).take(followers.len() + 1).collect(),
         sent: 0,
         observe,
         leader: hub.role(),
         roles: followers.iter().map(Session::role).collect(),
     };
+    let says = hub.start();
+    network.hub_said(says);
     for (at, follower) in followers.iter_mut().enumerate() {
         let turn = follower.start();
         network.follower_said(at, turn);
@@ -66,8 +72,8 @@ pub fn run_several(
             Some((at, true, message)) => {
                 let says = hub.receive(network.roles[at], message);
                 network.hub_said(says);
-                if let Some(fit) = hub.take_output() {
-                    network.results[0] = Some(Ok(fit));
+                if let Some(output) = hub.take_output() {
+                    network.results[0] = Some(Ok(output));
                 }
             }
             Some((at, false, message)) => {
@@ -79,20 +85,20 @@ pub fn run_several(
     EndedSeveral { results: network.results, sent: network.sent }
 }
 
-/// The lines between the leader and its followers, and what has come of the fit.
-struct Network<F> {
+/// The lines between the leader and its followers, and what has come of the run.
+struct Network<O, F> {
     faults: Faults,
     rng: ChaCha8Rng,
     up: Vec<VecDeque<Message>>,
     down: Vec<VecDeque<Message>>,
-    results: Vec<Option<Result<VerticalFit, Abort>>>,
+    results: Vec<Option<Result<O, Abort>>>,
     sent: usize,
     observe: F,
     leader: Role,
     roles: Vec<Role>,
 }
 
-impl<F: FnMut(Role, &Message)> Network<F> {
+impl<O, F: FnMut(Role, &Message)> Network<O, F> {
     /// A message of some line that has one: the follower's place, whether it goes to the leader, the message.
     fn next(&mut self) -> Option<(usize, bool, Message)> {
         let places = (0..self.roles.len()).flat_map(|at| [(at, true), (at, false)]);
@@ -114,7 +120,7 @@ impl<F: FnMut(Role, &Message)> Network<F> {
         self.faults.put(&mut self.up[at], message, &mut self.rng);
     }
 
-    fn follower_said(&mut self, at: usize, turn: Result<Turn<Released<Message>, VerticalFit>, Abort>) {
+    fn follower_said(&mut self, at: usize, turn: Result<Turn<Released<Message>, O>, Abort>) {
         match turn {
             Ok(Turn::Wait) => {}
             Ok(Turn::Send(message)) => self.say(at, Some(message.into())),

@@ -5,6 +5,8 @@
 //!
 //! Order of the parties: the leader, then the others by name.
 
+use std::time::Duration;
+
 use crate::conversation::{Content as _, Conversation, Opening, Purpose, Refusal};
 use crate::id::Role;
 use crate::privacy::release::Released;
@@ -17,10 +19,12 @@ use super::session::Progress;
 
 mod fit;
 mod leg;
+mod matching;
 mod predict;
 
 pub use self::fit::FitCentre;
 use self::leg::Leg;
+pub use self::matching::MatchCentre;
 pub use self::predict::PredictCentre;
 
 /// What the hub says on the line to one follower.
@@ -32,10 +36,15 @@ pub trait Centre {
     type Output;
 
     /// What the followers' users have asked for.
-    const PURPOSE: Purpose;
+    fn purpose(&self) -> Purpose;
 
     /// How far it is.
     fn progress(&self) -> Progress;
+
+    /// How much longer than others the next message of a follower may take, because it computes for so long.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Takes one step with what was heard.
     ///
@@ -78,12 +87,20 @@ struct Line {
 
 impl<C: Centre> Hub<C> {
     pub(crate) fn open(study: &Study<Vertical>, role: Role, opening: &Opening, centre: C) -> Hub<C> {
-        let line = |peer: Role| {
+        let purpose = centre.purpose();
+        Hub::of_lines(study, role, centre, |peer| {
             let opening = Opening { first: false, peer, ..opening.clone() };
-            let leg = Leg::new(role, peer, "a proof of rows");
-            let talk = Conversation::open(role, C::PURPOSE, study, &opening, leg);
-            Line { peer, talk, key: [0; 32], columns: 0, over: false }
-        };
+            Conversation::open(role, purpose, study, &opening, Leg::new(role, peer, "a proof of rows"))
+        })
+    }
+
+    fn of_lines(
+        study: &Study<Vertical>,
+        role: Role,
+        centre: C,
+        mut talk: impl FnMut(Role) -> Conversation<Leg>,
+    ) -> Hub<C> {
+        let line = |peer: Role| Line { peer, talk: talk(peer), key: [0; 32], columns: 0, over: false };
         let lines = Lines(study.others(role).into_iter().map(line).collect());
         Hub { role, lines, centre, output: None, over: false }
     }
@@ -96,6 +113,42 @@ impl<C: Centre> Hub<C> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         self.centre.progress()
+    }
+
+    /// How much longer than others the next message of a follower may take.
+    pub fn allowance(&self) -> Duration {
+        self.centre.allowance()
+    }
+
+    /// Goes on with what was kept of a run that was interrupted; says what goes out on which line.
+    ///
+    /// # Errors
+    /// Why the run ends.
+    pub fn start(&mut self) -> Result<Vec<Say>, Abort> {
+        let mut says = Vec::new();
+        loop {
+            let before = self.position();
+            for line in self.lines.0.iter_mut().filter(|line| !line.over) {
+                let turn = line.talk.start()?;
+                line.push(turn, &mut says);
+            }
+            self.go_on(&mut says)?;
+            if self.position() == before {
+                break;
+            }
+        }
+        // Of what was said on a line before the interruption its newest is said again.
+        let mut newest: Vec<Say> = Vec::new();
+        while let Some(say) = says.pop() {
+            if newest.iter().all(|(peer, _)| *peer != say.0) {
+                newest.push(say);
+            }
+        }
+        Ok(newest)
+    }
+
+    fn position(&self) -> u64 {
+        self.lines.0.iter().map(|line| line.talk.position()).sum()
     }
 
     /// What came of it, once it is over.
@@ -115,6 +168,11 @@ impl<C: Centre> Hub<C> {
         let mut says = Vec::new();
         let turn = line.talk.receive(from, message)?;
         line.push(turn, &mut says);
+        self.go_on(&mut says)?;
+        Ok(says)
+    }
+
+    fn go_on(&mut self, says: &mut Vec<Say>) -> Result<(), Abort> {
         while !self.over {
             match self.centre.advance(&mut self.lines)? {
                 Advance::Waits => break,
@@ -127,9 +185,9 @@ impl<C: Centre> Hub<C> {
         }
         for line in self.lines.0.iter_mut().filter(|line| !line.over) {
             let turn = line.talk.go_further()?;
-            line.push(turn, &mut says);
+            line.push(turn, says);
         }
-        Ok(says)
+        Ok(())
     }
 }
 
@@ -149,7 +207,12 @@ impl Line {
 
     /// That the follower said something else than the step expects.
     fn said_instead(&self, body: &Body, expected: &'static str) -> Abort {
-        Abort::Peer { peer: self.peer, fault: PeerFault::Kind { came: body.kind(), expected } }
+        self.said(body.kind(), expected)
+    }
+
+    /// The same of the kind of what it said.
+    fn said(&self, came: &'static str, expected: &'static str) -> Abort {
+        Abort::Peer { peer: self.peer, fault: PeerFault::Kind { came, expected } }
     }
 
     /// That the follower broke the protocol.
