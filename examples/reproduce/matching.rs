@@ -104,7 +104,7 @@ pub(super) fn setting(n: u64) -> anyhow::Result<(Arc<Rules>, [Cells; 2])> {
         duplicates: Duplicates::Refuse,
         min_matched: n / 2,
         min_pass: 1,
-        max_rows: BySide { alice: n, bob: n },
+        max_rows: BySide::two(n, n),
         capacity: None,
     });
     let tables = [0, n / 2].map(|from| {

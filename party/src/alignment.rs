@@ -36,10 +36,14 @@ pub(crate) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failu
         MatchPurpose::Fit => ("", "`fit`"),
         MatchPurpose::Predict => (" --purpose predict", "`predict`"),
     };
+    let there = match role.partner() == role {
+        false => format!("`{} match{more}` there", role.partner()),
+        true => "the same at all other parties".to_string(),
+    };
     Failure::Usage(format!(
-        "the study matches rows, and there is no match in {}: run `{role} match{more}` here and `{} match{more}` there before {run}",
+        "the study matches rows, and there is no match in {}: run `{} match{more}` here and {there} before {run}",
         folder.display(),
-        role.partner()
+        role.program()
     ))
 }
 
@@ -70,19 +74,24 @@ fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<Alignment, Failure> {
     let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
     let bytes = fs::read(&binary).map_err(unreadable(&binary))?;
     let data = fingerprint(&party.config.data.file)?;
-    Alignment::read(&bytes, &json, &expected(party, purpose)?, data).map_err(|error| refused(&error, &folder))
+    let peers = peers(party)?;
+    let expected = Expected { role: party.role, purpose, peer: &peers, match_digest: match_digest(party)? };
+    Alignment::read(&bytes, &json, &expected, data).map_err(|error| refused(&error, &folder))
 }
 
-fn expected(party: Party<'_>, purpose: MatchPurpose) -> Result<Expected<'_>, Failure> {
-    let peer = party.certificate(party.role.partner())?;
-    Ok(Expected { role: party.role, purpose, peer, match_digest: match_digest(party)? })
+/// The certificate names of all with whom this party matches.
+pub(crate) fn peers(party: Party<'_>) -> Result<String, Failure> {
+    let peers = party.study.peers(party.role);
+    let names: Vec<&str> = peers.into_iter().map(|peer| party.certificate(peer)).collect::<Result<_, _>>()?;
+    Ok(names.join(", "))
 }
 
 /// Checks, before anybody is contacted, that a match belongs to this party and study; the data are compared when they are read.
 pub(crate) fn belongs(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Result<(), Failure> {
     let record = folder.join(RECORD);
     let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
-    let expected = expected(party, purpose)?;
+    let peers = peers(party)?;
+    let expected = Expected { role: party.role, purpose, peer: &peers, match_digest: match_digest(party)? };
     MatchRecord::parse(&json).and_then(|record| record.belongs(&expected)).map_err(|error| refused(&error, folder))
 }
 

@@ -219,6 +219,22 @@ const CROSSPROD_MESSAGES: u64 = 9;
 /// The same of a binomial model.
 const LOGISTIC_MESSAGES: u64 = 20;
 
+/// The same of several parties.
+fn membership_of_several(leads: bool) -> (String, &'static str) {
+    match leads {
+        true => (
+            "to each of the others, which of its rows all parties have, and how many match, when `match` was run"
+                .to_string(),
+            "that the persons of these rows are in all tables",
+        ),
+        false => (
+            "to the leader, which of its rows this party has too, and how many rows took part, when `match` was run"
+                .to_string(),
+            "that these persons are in this table, also those that are not in all",
+        ),
+    }
+}
+
 /// What a match has let leave before the run.
 fn membership() -> (String, &'static str) {
     let what = "which of each party's rows the other has too, and how many rows it searched, when `match` was run";
@@ -566,6 +582,7 @@ impl<'a> Forecast<'a> {
                 (format!("{rows} bits to each"), "which rows have a missing value at any other party")
             }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Membership if self.study.is_of_several() => membership_of_several(self.leads_several()),
             Declaration::Membership => membership(),
             Declaration::Coefficients if self.leads_several() => {
                 let all = own + peer;
@@ -589,7 +606,7 @@ impl<'a> Forecast<'a> {
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => (String::new(), ""),
             // Of a match, which comes before the fit.
-            Declaration::MatchCounts => (String::new(), ""),
+            Declaration::MatchCounts | Declaration::SameRecords => (String::new(), ""),
             // Of sealed studies, which have a forecast of their own.
             Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
             Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
-use fedreg_common::methods::vertical::several::{Centre, Hub};
+use fedreg_common::methods::vertical::several::{Centre, Hub, Say};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::session::{Abort, Order, Session, Turn};
 use tokio::sync::mpsc;
@@ -35,6 +36,7 @@ pub(crate) struct LeaderSession<C: Centre> {
     sent: Option<Released<Message>>,
     position: u64,
     progress: Progress,
+    allowance: Duration,
     over: bool,
 }
 
@@ -56,13 +58,26 @@ struct State<C: Centre> {
 
 impl<C: Centre> LeaderSession<C> {
     /// A session for the line to the first follower.
-    pub(crate) fn new(hub: Hub<C>, followers: &[Role]) -> Result<LeaderSession<C>, Abort> {
+    pub(crate) fn new(mut hub: Hub<C>, followers: &[Role]) -> Result<LeaderSession<C>, Abort> {
         let first = followers.first().ok_or_else(|| Abort::Bug("a leader without followers".to_string()))?;
         let (role, progress) = (hub.role(), hub.progress());
         let waiting = followers.iter().map(|peer| (*peer, VecDeque::new())).collect();
-        let state = Mutex::new(State { hub, orders: None, waiting, output: None, failed: None });
+        // Of a run that was interrupted, what is kept of it.
+        let says = hub.start()?;
+        let mut state = State { hub, orders: None, waiting, output: None, failed: None };
+        state.queue(says)?;
+        let state = Mutex::new(state);
         let shared = Arc::new(Shared { state, said: Condvar::new() });
-        Ok(LeaderSession { shared, peer: *first, role, sent: None, position: 0, progress, over: false })
+        Ok(LeaderSession {
+            shared,
+            peer: *first,
+            role,
+            sent: None,
+            position: 0,
+            progress,
+            allowance: Duration::ZERO,
+            over: false,
+        })
     }
 
     /// Sessions for the lines to the others.
@@ -75,9 +90,26 @@ impl<C: Centre> LeaderSession<C> {
             sent: None,
             position: 0,
             progress: self.progress.clone(),
+            allowance: self.allowance,
             over: false,
         };
         peers.into_iter().filter(|peer| *peer != self.peer).map(session).collect()
+    }
+
+    /// What is to be said on this line.
+    fn next(&mut self, state: &mut State<C>) -> Option<Said<C::Output>> {
+        let turn = state.said_to(self.peer)?;
+        self.progress = state.hub.progress();
+        self.allowance = state.hub.allowance();
+        self.position += 1;
+        match &turn {
+            Turn::Send(message) | Turn::FinishAndSend { last: message, .. } => {
+                self.sent = Some(message.clone());
+            }
+            Turn::Wait | Turn::Finish(_) => {}
+        }
+        self.over |= matches!(turn, Turn::FinishAndSend { .. } | Turn::Finish(_));
+        Some(turn)
     }
 
     /// How far the fit was when something was last said on this line.
@@ -105,6 +137,10 @@ impl<C: Centre> State<C> {
 
     fn take(&mut self, from: Role, message: Message) -> Result<(), Abort> {
         let says = self.hub.receive(from, message)?;
+        self.queue(says)
+    }
+
+    fn queue(&mut self, says: Vec<Say>) -> Result<(), Abort> {
         while let Some(order) = self.hub.order() {
             let without = || Abort::Bug("a fit without a dealer ordered something".to_string());
             // A line that has ended says why where the dealer is heard.
@@ -139,7 +175,9 @@ impl<C: Centre> Session for LeaderSession<C> {
     }
 
     fn start(&mut self) -> Result<Said<C::Output>, Abort> {
-        Ok(Turn::Wait)
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.state();
+        Ok(self.next(&mut state).unwrap_or(Turn::Wait))
     }
 
     fn receive(&mut self, from: Role, message: Message) -> Result<Said<C::Output>, Abort> {
@@ -152,16 +190,7 @@ impl<C: Centre> Session for LeaderSession<C> {
         }
         shared.said.notify_all();
         loop {
-            if let Some(turn) = state.said_to(self.peer) {
-                self.progress = state.hub.progress();
-                self.position += 1;
-                match &turn {
-                    Turn::Send(message) | Turn::FinishAndSend { last: message, .. } => {
-                        self.sent = Some(message.clone());
-                    }
-                    Turn::Wait | Turn::Finish(_) => {}
-                }
-                self.over |= matches!(turn, Turn::FinishAndSend { .. } | Turn::Finish(_));
+            if let Some(turn) = self.next(&mut state) {
                 return Ok(turn);
             }
             if let Some(abort) = &state.failed {
@@ -176,6 +205,10 @@ impl<C: Centre> Session for LeaderSession<C> {
 
     fn resend(&self) -> Option<Released<Message>> {
         self.sent.clone()
+    }
+
+    fn allowance(&self) -> Duration {
+        self.allowance
     }
 
     fn awaits(&self) -> Role {

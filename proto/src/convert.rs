@@ -120,9 +120,10 @@ correspond!("a kind of joint numbers", JointKind, wire::JointKind,
     Factor => Factor, Path => Path, Shifts => Shifts, Columns => Columns);
 correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
     Rows => Rows, Canary => Canary, Shares => Shares);
-correspond!("a kind of number of a match", NumberKind, wire::MatchNumberKind, Size => Size, Count => Count);
+correspond!("a kind of number of a match", NumberKind, wire::MatchNumberKind,
+    Size => Size, Count => Count, Common => Common);
 correspond!("a kind of list of a match", PartKind, wire::MatchPartKind,
-    Masked => Masked, Doubled => Doubled, Reveal => Reveal);
+    Masked => Masked, Doubled => Doubled, Reveal => Reveal, Same => Same, Common => Common);
 correspond!("a state of a party", PeerState, wire::PeerState,
     Absent => Absent, Joined => Joined, Ready => Ready, Lost => Lost, Done => Done);
 

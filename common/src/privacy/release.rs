@@ -54,6 +54,8 @@ pub enum Declaration {
     MatchCounts,
     /// Which records both parties have.
     Membership,
+    /// Of several parties, to the leader: which entries of a party's lists of different passes are one record.
+    SameRecords,
     /// A value in the place of a noised one. No study can declare it: noised values leave by [`Released::noised`].
     Undeclarable,
 }
@@ -81,6 +83,7 @@ impl Declaration {
             Declaration::CrossProducts => "cross-products of both blocks",
             Declaration::MatchCounts => "numbers of records in a match",
             Declaration::Membership => "which records both parties have",
+            Declaration::SameRecords => "which entries of several passes are one record",
             Declaration::Undeclarable => "values that were not charged",
         }
     }

@@ -21,9 +21,12 @@ pub struct MatchReport {
     pub protocol: String,
     /// Rows of this party's table.
     pub rows: u64,
-    /// Rows that both parties have.
+    /// Rows that all parties have.
     pub matched: u64,
-    /// The passes in their order.
+    /// Of several parties, the one that matched with all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Role>,
+    /// The passes in their order; at the leader of several parties with one of the others after the other.
     pub passes: Vec<PassRecord>,
 }
 
@@ -35,6 +38,7 @@ impl MatchReport {
             protocol: record.protocol.clone(),
             rows: record.rows,
             matched: record.matched,
+            leader: record.leader,
             passes: record.passes.clone(),
         }
     }
@@ -51,6 +55,9 @@ impl MatchReport {
 
     /// What each side has learnt, in sentences.
     fn learnt(&self, role: Role) -> Vec<String> {
+        if let Some(leader) = self.leader {
+            return self.learnt_of_several(role, leader);
+        }
         let (peer, matched) = (role.partner(), thousands(self.matched));
         let theirs = format!(
             "{peer} learnt which {matched} of its own rows {role} has too, in which pass, and how many rows of {role} took part"
@@ -66,7 +73,51 @@ impl MatchReport {
         lines
     }
 
+    /// The same of several parties.
+    fn learnt_of_several(&self, role: Role, leader: Role) -> Vec<String> {
+        let all = thousands(self.matched);
+        let counts = match role == leader {
+            true => {
+                let mut pairs: Vec<(Role, u64)> = Vec::new();
+                for pass in &self.passes {
+                    let Some(with) = pass.with else { continue };
+                    match pairs.iter_mut().find(|(peer, _)| *peer == with) {
+                        Some((_, rows)) => *rows += pass.matched,
+                        None => pairs.push((with, pass.matched)),
+                    }
+                }
+                let pairs: Vec<String> =
+                    pairs.into_iter().map(|(peer, rows)| format!("{} of {peer}", thousands(rows))).collect();
+                format!(
+                    "{leader} learnt of each of the others which of its own rows that party has too, in which pass, and how many rows of it \
+                     took part: {}",
+                    pairs.join(", ")
+                )
+            }
+            false => format!(
+                "{leader} learnt which {} of its own rows {role} has too, in which pass, and how many rows of {role} took part",
+                thousands(self.passes.iter().map(|pass| pass.matched).sum())
+            ),
+        };
+        let mut lines = vec![counts];
+        if self.passes.iter().any(|pass| pass.name != self.passes[0].name) {
+            lines.push(format!(
+                "{leader} learnt which entries of several passes are one row of a party, and not which row"
+            ));
+        }
+        lines.push(format!(
+            "each of the others learnt how many of its rows {leader} has too, and which of its own rows are among the {all} that all have; \
+             nothing of the others' rows beside that"
+        ));
+        lines.push(self.without_partner(role));
+        lines
+    }
+
     fn without_partner(&self, role: Role) -> String {
+        if self.leader.is_some() {
+            let (rows, lacking) = (thousands(self.rows), thousands(self.unmatched()));
+            return format!("of the {rows} rows of {role} {lacking} are not in all tables");
+        }
         format!("of the {} rows of {role} {} have no partner", thousands(self.rows), thousands(self.unmatched()))
     }
 
@@ -92,7 +143,8 @@ fn section(all: &[(Option<Role>, &MatchReport)]) -> Section {
         true => "too few".to_string(),
         false => thousands(pass.matched),
     });
-    let columns = vec![
+    let several = all.iter().find_map(|(_, matching)| matching.leader);
+    let mut columns = vec![
         Column::left("Party", rows.iter().map(|(role, _)| role.name().to_string()).collect()),
         Column::left("Pass", rows.iter().map(|(_, pass)| visible(&pass.name)).collect()),
         Column::right("Eligible", count(|pass| pass.own_eligible)),
@@ -102,23 +154,27 @@ fn section(all: &[(Option<Role>, &MatchReport)]) -> Section {
         Column::right("Of the peer", count(|pass| pass.peer_eligible)),
         Column::right("Matched", matched.collect()),
     ];
+    if let Some(leader) = several {
+        let with = rows.iter().map(|(_, pass)| pass.with.unwrap_or(leader).name().to_string()).collect();
+        columns.insert(1, Column::left("With", with));
+    }
+    let have = if several.is_some() { "Rows that all parties have" } else { "Rows that both parties have" };
     let first = all.first().map(|(_, matching)| *matching);
     let matched = first.map_or(0, |matching| matching.matched);
     let how = first.map_or_else(String::new, |matching| visible(&matching.protocol));
-    let mut section = Section::new("Matched rows")
-        .line(format!("Rows that both parties have: {matched} (match by {how})"))
-        .table(columns)
-        .figure(
+    let mut section =
+        Section::new("Matched rows").line(format!("{have}: {matched} (match by {how})")).table(columns).figure(
             bars(all),
             html! {
                 "Rows of each party that took part in the first pass; the rows that both have stand below each other."
             },
         );
+    let speaker = all.iter().position(|(role, _)| role.is_some() && *role == several).unwrap_or(0);
     for (at, (role, matching)) in all.iter().enumerate() {
-        // In the merged report both parties say the same of each other.
-        let lines = match at {
-            0 => matching.learnt(whose(*role)),
-            _ => vec![matching.without_partner(whose(*role))],
+        // In the merged report the parties say the same of each other; of several the leader knows most.
+        let lines = match at == speaker {
+            true => matching.learnt(whose(*role)),
+            false => vec![matching.without_partner(whose(*role))],
         };
         section = section.page(html! { @for line in &lines { p { (line) "." } } });
         section = lines.into_iter().fold(section, Section::line);
@@ -129,6 +185,9 @@ fn section(all: &[(Option<Role>, &MatchReport)]) -> Section {
 /// Two bars that overlap where rows of both parties matched. `None` where there are no rows.
 fn bars(all: &[(Option<Role>, &MatchReport)]) -> Option<Markup> {
     let (own, matching) = all.first().map(|(role, matching)| (role.unwrap_or(Role::Alice), *matching))?;
+    if matching.leader.is_some() {
+        return None;
+    }
     // In the merged report both know their own tables.
     let peer_rows = all.get(1).map_or(matching.peer_rows(), |(_, peer)| peer.rows);
     let (rows, peer_rows, matched) = (matching.rows as f64, peer_rows as f64, matching.matched as f64);
@@ -163,6 +222,12 @@ fn bars(all: &[(Option<Role>, &MatchReport)]) -> Option<Markup> {
             (label(at(begin + matched / 2.0), 96.0, format!("{} in both", thousands(matching.matched)), "middle"))
         }
     })
+}
+
+/// Joins what several parties know of one match.
+pub(super) fn joined_of_several(own: &[(Role, &Report)]) -> Option<PerParty<MatchReport>> {
+    let all = own.iter().map(|(role, report)| Some((*role, report.matching.as_ref()?.of(*role)?.clone())));
+    Some(PerParty::Merged(all.collect::<Option<_>>()?))
 }
 
 /// Joins what both parties know of one match.

@@ -122,8 +122,8 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         disclosure: keyed(&own, |report| &report.disclosure),
         privacy: keyed(&own, |report| &report.privacy),
         matching: match others {
-            [second] => matching::joined(first.matching.as_ref(), second.matching.as_ref()),
-            _ => None,
+            [second] if first.parties.is_empty() => matching::joined(first.matching.as_ref(), second.matching.as_ref()),
+            _ => matching::joined_of_several(&own),
         },
         caution: others.iter().fold(first.caution.clone(), |one, report| Caution::joined(one, report.caution.clone())),
         ..(*first).clone()

@@ -12,7 +12,7 @@ use crate::methods::vertical::several::{Centre, Hub, Say};
 use crate::privacy::release::Released;
 use crate::session::{Abort, Order, Session, Turn};
 
-/// How a simulated fit of several parties went.
+/// How a simulated run of several parties went.
 #[derive(Debug)]
 pub struct EndedSeveral<O> {
     /// At the leader, then at its followers in order; `None` for one that was cut off because another ended the run.
@@ -21,7 +21,12 @@ pub struct EndedSeveral<O> {
     pub sent: usize,
 }
 
-/// Steps after which a fit that does not end is a bug.
+/// A session of another party than the leader.
+pub trait Follower<O>: Session<Inbound = Message, Outbound = Released<Message>, Output = O> {}
+
+impl<O, S: Session<Inbound = Message, Outbound = Released<Message>, Output = O>> Follower<O> for S {}
+
+/// Steps after which a run that does not end is a bug.
 const PATIENCE: usize = 2_000_000;
 
 /// Runs a leader against its followers to the end. On lines on which nothing moves the followers send their last messages again, as the
@@ -66,6 +71,8 @@ where
         roles: followers.iter().map(Session::role).collect(),
     };
     let mut dealt: VecDeque<(usize, Message)> = VecDeque::new();
+    let says = hub.start();
+    network.hub_said(says);
     for (at, follower) in followers.iter_mut().enumerate() {
         let turn = follower.start();
         network.follower_said(at, turn);
@@ -118,7 +125,7 @@ where
     EndedSeveral { results: network.results, sent: network.sent }
 }
 
-/// The lines between the leader and its followers, and what has come of the fit.
+/// The lines between the leader and its followers, and what has come of the run.
 struct Network<F, O> {
     faults: Faults,
     rng: ChaCha8Rng,

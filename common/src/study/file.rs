@@ -173,8 +173,8 @@ impl StudyFile {
             Mode::Plain | Mode::Sealed => {}
             Mode::Private => return Err(value("mode", format!("is \"private\", which {two}: use mode = \"plain\""))),
         }
-        if self.matching.is_some() {
-            return Err(value("match", format!("{two}: several parties select the same rows beforehand")));
+        if self.matching.is_some() && self.mode != Mode::Plain {
+            return Err(value("match", "is for mode = \"plain\" among several parties so far".to_string()));
         }
         let leader = self.leader.filter(|leader| self.parties.contains_key(leader));
         let Some(leader) = leader else {

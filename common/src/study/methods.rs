@@ -75,7 +75,7 @@ impl StudyFile {
             if head.rows.id.is_some() {
                 return Err(value("rows.id", "has no place beside `[match]`: the parties match rows by keys"));
             }
-            terms.check()?;
+            terms.check(&self.parties.keys().copied().collect::<Vec<_>>())?;
         }
         let method = Vertical {
             parties: self.parties,

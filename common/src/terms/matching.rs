@@ -1,4 +1,4 @@
-//! The section `[match]`: how two parties find the rows that both have.
+//! The section `[match]`: how the parties find the rows that all of them have.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::data::MAX_ROWS;
 use crate::data::matching::{BySide, Date, Duplicates, Fold, Key, Keys, Kind, Rules};
 use crate::id::Role;
 
-/// How two parties find the rows that both have.
+/// How the parties find the rows that all of them have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatchTerms {
@@ -19,7 +19,8 @@ pub struct MatchTerms {
     pub protocol: MatchProtocol,
     /// Who learns which rows matched. It must be stated.
     pub membership: Membership,
-    /// Fewest matched rows. With fewer both parties end, and neither learns which rows matched.
+    /// Fewest matched rows. With fewer all parties end, and none learns which rows matched; of several parties that goes for each pair
+    /// with the leader and for the rows that all have.
     #[serde(default = "hundred")]
     pub min_matched: u64,
     /// The same for a match of new rows, which `predict` needs; `min_matched` if absent.
@@ -46,7 +47,7 @@ pub struct MatchTerms {
     /// The keys by name. Each private file says which of its own columns a key is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, KeyTerms>,
-    /// The passes in their order: a row that one pass matched takes no part in the next.
+    /// The passes in their order: a row that one pass matched is not linked in the next.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pass: Vec<PassTerms>,
 }
@@ -55,7 +56,7 @@ pub struct MatchTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MatchProtocol {
-    /// By keys, between the two parties: neither learns a key of the other.
+    /// By keys, between the two parties, or the leader of several and each other one: nobody learns a key of another.
     #[default]
     Direct,
     /// From a table of record pairs that was made elsewhere; each private file names its own.
@@ -178,6 +179,10 @@ pub struct PassTerms {
     pub keys: Vec<String>,
 }
 
+fn names(parties: &[Role]) -> String {
+    parties.iter().map(Role::to_string).collect::<Vec<_>>().join(", ")
+}
+
 fn hundred() -> u64 {
     100
 }
@@ -205,8 +210,11 @@ impl MatchTerms {
         }
     }
 
-    /// Refuses keys, passes and limits that do not fit together.
-    pub(crate) fn check(&self) -> Result<(), StudyError> {
+    /// Refuses keys, passes and limits that do not fit together, or not to the parties of the study.
+    pub(crate) fn check(&self, parties: &[Role]) -> Result<(), StudyError> {
+        if parties != [Role::Alice, Role::Bob] {
+            self.check_several()?;
+        }
         let wrong = |key: &str, problem: String| Err(value(key, problem));
         let limits = [
             ("match.min_matched", Some(self.min_matched)),
@@ -217,7 +225,7 @@ impl MatchTerms {
             return wrong(key, "must be at least 1".to_string());
         }
         match self.protocol {
-            MatchProtocol::Direct | MatchProtocol::Coordinator => self.check_passes(),
+            MatchProtocol::Direct | MatchProtocol::Coordinator => self.check_passes(parties),
             MatchProtocol::Linked => self.check_linked(),
         }
     }
@@ -241,8 +249,9 @@ impl MatchTerms {
         }
     }
 
-    fn check_passes(&self) -> Result<(), StudyError> {
+    fn check_passes(&self, parties: &[Role]) -> Result<(), StudyError> {
         let rules = self.rules(false)?;
+        self.check_limits(parties)?;
         let names: Vec<&str> = rules.keys.keys().iter().map(|key| key.name.as_str()).collect();
         match self.reused.iter().find(|name| !names.contains(&name.as_str())) {
             Some(name) => Err(value("match.reused", format!("names `{name}`, which is no key of `match.keys`"))),
@@ -258,15 +267,7 @@ impl MatchTerms {
         let keys = self.keys.iter().map(|(name, terms)| terms.key(name)).collect::<Result<Vec<_>, _>>()?;
         let passes: Vec<_> = self.pass.iter().map(|pass| (pass.name.clone(), pass.keys.clone())).collect();
         let keys = Keys::new(keys, &passes).map_err(|error| value("match", format!("cannot be used: {error}")))?;
-        let max_rows = match (self.max_rows.get(&Role::Alice), self.max_rows.get(&Role::Bob), self.max_rows.len()) {
-            (Some(&alice), Some(&bob), 2) => BySide { alice, bob },
-            _ => {
-                let problem =
-                    "must state the largest table of alice and of bob, as in { alice = 2000000, bob = 500000 }";
-                return Err(value("match.max_rows", problem));
-            }
-        };
-        if let Some(rows) = [max_rows.alice, max_rows.bob].iter().find(|rows| **rows == 0 || **rows > MAX_ROWS as u64) {
+        if let Some(rows) = self.max_rows.values().find(|rows| **rows == 0 || **rows > MAX_ROWS as u64) {
             return Err(value("match.max_rows", format!("is {rows}, and must lie between 1 and {MAX_ROWS}")));
         }
         Ok(Rules {
@@ -277,16 +278,50 @@ impl MatchTerms {
             },
             min_matched: self.least(predict),
             min_pass: self.min_pass,
-            max_rows,
-            capacity: self.capacity()?,
+            max_rows: BySide::new(self.max_rows.clone()),
+            capacity: (!self.capacity.is_empty()).then(|| BySide::new(self.capacity.clone())),
         })
     }
 
-    fn capacity(&self) -> Result<Option<BySide>, StudyError> {
-        match (self.capacity.get(&Role::Alice), self.capacity.get(&Role::Bob), self.capacity.len()) {
-            (None, None, 0) => Ok(None),
-            (Some(&alice), Some(&bob), 2) if alice > 0 && bob > 0 => Ok(Some(BySide { alice, bob })),
-            _ => Err(value("match.capacity", "must state the length of alice's and of bob's list, each at least 1")),
+    /// Refuses limits that do not name every party of the study, and no other.
+    fn check_limits(&self, parties: &[Role]) -> Result<(), StudyError> {
+        let all = |limits: &BTreeMap<Role, u64>| {
+            limits.len() == parties.len() && parties.iter().all(|party| limits.contains_key(party))
+        };
+        let two = parties == [Role::Alice, Role::Bob];
+        if !all(&self.max_rows) {
+            let problem = match two {
+                true => "must state the largest table of alice and of bob, as in { alice = 2000000, bob = 500000 }"
+                    .to_string(),
+                false => format!("must state the largest table of every party: {}", names(parties)),
+            };
+            return Err(value("match.max_rows", problem));
+        }
+        if !self.capacity.is_empty() && (!all(&self.capacity) || self.capacity.values().any(|length| *length == 0)) {
+            let problem = match two {
+                true => "must state the length of alice's and of bob's list, each at least 1".to_string(),
+                false => format!("must state the length of every party's list, each at least 1: {}", names(parties)),
+            };
+            return Err(value("match.capacity", problem));
+        }
+        Ok(())
+    }
+
+    /// Refuses what has a meaning between alice and bob alone.
+    fn check_several(&self) -> Result<(), StudyError> {
+        match self.protocol {
+            // Where a record of one pass stands in another one would show how much of a list is padding.
+            MatchProtocol::Direct if !self.capacity.is_empty() && self.pass.len() > 1 => {
+                Err(value("match.capacity", "has no place beside more than one pass among several parties so far"))
+            }
+            MatchProtocol::Direct => Ok(()),
+            MatchProtocol::Coordinator | MatchProtocol::Linked => Err(value(
+                "match.protocol",
+                format!(
+                    "is \"{}\", which is for two parties, alice and bob, so far: use protocol = \"direct\"",
+                    self.protocol.name()
+                ),
+            )),
         }
     }
 

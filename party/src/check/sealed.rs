@@ -296,6 +296,7 @@ impl Forecast<'_> {
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate
             | Declaration::MatchCounts
+            | Declaration::SameRecords
             | Declaration::Undeclarable => (String::new(), ""),
         };
         Leaving { what: declaration.name(), amount, reveals }

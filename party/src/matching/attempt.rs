@@ -93,9 +93,10 @@ impl Attempt {
         }
         if nobodys {
             tracing::warn!(
-                "the match {run} cannot go on, as {} is not in it any more: the same command on both sides makes a new one, which counts \
+                "the match {run} cannot go on, as {} is not in it any more: the same command on {} makes a new one, which counts \
                  as one more (policy.max_matches)",
-                job.role.partner()
+                names(job, "or"),
+                if job.study.is_of_several() { "all sides" } else { "both sides" }
             );
         }
         if let Err(error) = journal::erase(&job.config.state) {
@@ -120,11 +121,17 @@ impl Attempt {
             true => journal::erase(&job.config.state)?,
             false => tracing::info!(
                 "{} may lack our last message: the same command sends it again when {0} is started again",
-                job.role.partner()
+                names(job, "or")
             ),
         }
         Ok(found)
     }
+}
+
+/// With whom this party speaks.
+pub(super) fn names(job: &Job, word: &str) -> String {
+    let names: Vec<String> = job.study.peers(job.role).iter().map(ToString::to_string).collect();
+    names.join(&format!(" {word} "))
 }
 
 /// The match that was interrupted here and goes on with the same command.

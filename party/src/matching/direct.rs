@@ -20,6 +20,7 @@ use fedreg_proto::files::FileError;
 
 use super::attempt::Attempt;
 use super::found::{ExpectedPass, Found, KeyOutlook, Outlook};
+use super::journal::Kept;
 use super::{is_coordinated, terms};
 use crate::alignment::{self, wrong};
 use crate::config::KeyColumn;
@@ -83,18 +84,8 @@ impl Work for DirectWork {
 
     fn session(&self, job: &Job, ready: Ready, opening: Opening) -> Result<MatchSession, Failure> {
         let party = job.party();
-        let Ready { records, rules, first, data } = ready;
-        let (kept, opening) = self.0.begin(job, (data, records.len() as u64), opening)?;
-        let policy = &party.config.policy;
-        let inputs = Inputs {
-            rules: Arc::new(rules),
-            match_digest: alignment::match_digest(party)?,
-            policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
-            records: Arc::new(records),
-            first: Some(first),
-            journal: Some(Box::new(kept)),
-            coordinated: is_coordinated(party),
-        };
+        let (kept, inputs, opening) = self.begin(job, ready, opening)?;
+        let inputs = Inputs { journal: Some(Box::new(kept)), ..inputs };
         Ok(MatchSession::new(party.role, greeting(self.0.purpose), party.study, inputs, opening)?)
     }
 
@@ -111,10 +102,34 @@ impl Work for DirectWork {
     }
 
     fn finish(&self, job: &Job, met: Met<MatchSession>) -> Result<(Found, Exit), Failure> {
-        let Matched { order, passes, .. } = &met.driven.output;
-        self.0.end(job, (met.driven.confirmed || met.nobodys, met.bytes_sent), |about| {
-            let about = MatchRecord { passes: passes.iter().map(pass).collect(), ..about };
-            Alignment::new(order.clone(), met.driven.output.order_digest().0, about)
+        self.end(job, &met.driven.output, (met.driven.confirmed || met.nobodys, met.bytes_sent))
+    }
+}
+
+impl DirectWork {
+    /// Begins a match, or goes on with it: where it is kept, and what this party brings.
+    pub(super) fn begin(&self, job: &Job, ready: Ready, opening: Opening) -> Result<(Kept, Inputs, Opening), Failure> {
+        let party = job.party();
+        let Ready { records, rules, first, data } = ready;
+        let (kept, opening) = self.0.begin(job, (data, records.len() as u64), opening)?;
+        let policy = &party.config.policy;
+        let inputs = Inputs {
+            rules: Arc::new(rules),
+            match_digest: alignment::match_digest(party)?,
+            policy: Policy { min_matched: policy.min_matched, max_peer_rows: policy.max_peer_rows },
+            records: Arc::new(records),
+            first: Some(first),
+            journal: None,
+            coordinated: is_coordinated(party),
+        };
+        Ok((kept, inputs, opening))
+    }
+
+    /// Writes what was found.
+    pub(super) fn end(&self, job: &Job, matched: &Matched, sent: (bool, u64)) -> Result<(Found, Exit), Failure> {
+        self.0.end(job, sent, |about| {
+            let about = MatchRecord { passes: matched.passes.iter().map(pass).collect(), ..about };
+            Alignment::new(matched.order.clone(), matched.order_digest().0, about)
         })
     }
 }
@@ -123,6 +138,7 @@ impl Work for DirectWork {
 fn pass(counts: &PassCounts) -> PassRecord {
     PassRecord {
         name: counts.name.clone(),
+        with: counts.with,
         own_eligible: counts.own.eligible,
         own_ambiguous: counts.own.ambiguous,
         own_missing: counts.own.missing,
@@ -272,7 +288,8 @@ pub(super) fn look(party: Party<'_>, purpose: MatchPurpose, rations: u64) -> Res
             records.first_invalid(at).map(|(record, cell)| format!("`{}` in {}", cell.escape_debug(), place(record)));
         KeyOutlook { name: key.name.clone(), kind: key.kind.name(), missing, invalid, examples, first_invalid }
     });
-    let peer = rules.max_rows.of(party.role.partner());
+    let largest = |peer| rules.max_rows.of(peer);
+    let peer = party.study.peers(party.role).into_iter().map(largest).max().unwrap_or(0);
     let nobody = Mask::new(records.len());
     let passes = rules.keys.passes().iter().map(|pass| {
         let eligible = records.eligible(pass, &nobody);

@@ -48,9 +48,10 @@ impl Found {
             MatchPurpose::Predict => "predict",
         };
         format!(
-            "{role} and {} matched their rows for `{study}`\n\n{}\nThe match is in {folder}; `{role} {next}` uses it.\n",
-            role.partner(),
-            report.text(*role)
+            "{role} and {} matched their rows for `{study}`\n\n{}\nThe match is in {folder}; `{} {next}` uses it.\n",
+            if report.leader.is_some() { "all others".to_string() } else { role.partner().to_string() },
+            report.text(*role),
+            role.program()
         )
     }
 }
@@ -84,8 +85,13 @@ pub struct Outlook {
     pub peer_rows: Option<u64>,
     /// Fewest matched rows.
     pub min_matched: u64,
-    /// Matches of this data set with this peer that are left.
+    /// Matches of this data set with this peer that are left; with several the fewest.
     pub matches_left: u64,
+    /// With whom; at the leader of several parties all others.
+    pub peers: Vec<Role>,
+    /// Of several parties, the one that matches with all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Role>,
 }
 
 /// A key of a party's table.
@@ -138,12 +144,15 @@ impl Outlook {
             peer_rows: None,
             min_matched: super::least(party, purpose),
             matches_left: left,
+            peers: party.study.peers(party.role),
+            leader: party.study.leader_of_several(),
         }
     }
 
     /// For people.
     pub fn text(&self) -> String {
         let Outlook { role, study, match_digest, rows, min_matched, matches_left, .. } = self;
+        let peers = self.peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
         let mut text = format!(
             "{role} can match its rows for `{study}`\n\n  match digest   {match_digest}\n  rows           {rows}\n"
         );
@@ -151,8 +160,7 @@ impl Outlook {
             text.push_str(&format!("  pairs          {pairs}, all of them with records of the table\n"));
         }
         text.push_str(&format!(
-            "  at least       {min_matched} rows must match\n  left           {matches_left} matches of these data with {}\n",
-            role.partner()
+            "  at least       {min_matched} rows must match\n  left           {matches_left} matches of these data with {peers}\n"
         ));
         for key in &self.keys {
             let KeyOutlook { name, kind, missing, invalid, examples, .. } = key;
@@ -173,9 +181,8 @@ impl Outlook {
             };
             text.push_str(&format!(
                 "\nPass {name}: {eligible} rows take part; {ambiguous} ambiguous, {missing} missing, {invalid} invalid\n  about {wrong:.1} \
-                 false links are to be expected if {} has {peer} rows, the most that the study allows (match.max_rows), and knows nobody \
-                 of these; fewer if it knows many{twice}\n",
-                role.partner()
+                 false links are to be expected if {peers} has {peer} rows, the most that the study allows (match.max_rows), and knows nobody \
+                 of these; fewer if it knows many{twice}\n"
             ));
         }
         let to_coordinator = match MatchProtocol::of_word(self.protocol) {
@@ -185,8 +192,17 @@ impl Outlook {
             }
             Some(MatchProtocol::Direct | MatchProtocol::Linked) | None => "",
         };
+        let which = match self.leader {
+            None => "which rows matched".to_string(),
+            Some(leader) if leader == *role => "to each of the others, which of its rows all parties have".to_string(),
+            Some(leader) => {
+                format!(
+                    "to {leader}, which of its rows match, and which entries of several passes are one row of {role}"
+                )
+            }
+        };
         text.push_str(&format!(
-            "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then which rows matched\n{to_coordinator}No \
+            "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then {which}\n{to_coordinator}No \
              connection was opened, and nothing has left.\n"
         ));
         text

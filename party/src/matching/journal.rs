@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::matching::Journal;
@@ -124,6 +125,18 @@ impl Kept {
         self.seed
     }
 
+    /// The same file for the lines to several parties.
+    pub(super) fn of_lines(self, lines: usize) -> Vec<Box<dyn Journal + Send>> {
+        let known: Vec<u64> = self.places.keys().copied().collect();
+        let shared = Arc::new(Mutex::new(self));
+        let line = |line: usize| {
+            let first = (line as u64 + 1) << LINE_BITS;
+            let resumed = known.iter().any(|key| key >> LINE_BITS == line as u64 + 1);
+            Box::new(LineKept { shared: Arc::clone(&shared), first, resumed }) as Box<dyn Journal + Send>
+        };
+        (0..lines).map(line).collect()
+    }
+
     fn append(&mut self, sequence: u64, message: &[u8]) -> std::io::Result<()> {
         let length = u32::try_from(message.len()).ok().filter(|length| *length as usize <= LONGEST);
         let length = length.ok_or_else(|| std::io::Error::new(ErrorKind::InvalidInput, "a message is too long"))?;
@@ -142,6 +155,30 @@ impl Kept {
         self.file.seek(SeekFrom::Start(place))?;
         self.file.read_exact(&mut message)?;
         Ok(Some(message))
+    }
+}
+
+/// Messages of a line stand under their number, with that of the line, from 1, above these bits.
+const LINE_BITS: u32 = 48;
+
+/// What was heard on the line to one of several parties.
+struct LineKept {
+    shared: Arc<Mutex<Kept>>,
+    first: u64,
+    resumed: bool,
+}
+
+impl Journal for LineKept {
+    fn keep(&mut self, sequence: u64, message: &[u8]) -> Result<(), Abort> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).keep(self.first | sequence, message)
+    }
+
+    fn kept(&mut self, sequence: u64) -> Result<Option<Vec<u8>>, Abort> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).kept(self.first | sequence)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.resumed
     }
 }
 

@@ -6,6 +6,7 @@ mod found;
 mod journal;
 mod linked;
 mod rations;
+mod several;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use tokio::sync::mpsc;
 use self::attempt::Attempt;
 use self::direct::DirectWork;
 pub use self::found::{Found, Outlook};
+use self::several::LeaderMatch;
 use crate::alignment;
 use crate::config::Config;
 use crate::drive::Driven;
@@ -55,6 +57,10 @@ pub async fn run(
         MatchProtocol::Linked => {
             linked::place(party)?;
             meet(&LinkedWork(Attempt::new(folder, purpose)), job, stop, stopped).await
+        }
+        MatchProtocol::Direct if party.study.leader_of_several() == Some(party.role) => {
+            direct::sources(party, terms)?;
+            meet(&LeaderMatch(DirectWork(Attempt::new(folder, purpose))), job, stop, stopped).await
         }
         MatchProtocol::Direct | MatchProtocol::Coordinator => {
             direct::sources(party, terms)?;
@@ -230,7 +236,8 @@ fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) 
         role: party.role,
         purpose,
         protocol: terms.protocol.name().to_string(),
-        peer: party.certificate(party.role.partner())?.to_string(),
+        peer: alignment::peers(party)?,
+        leader: party.study.leader_of_several(),
         match_digest: alignment::match_digest(party)?.to_string(),
         data: data.to_string(),
         rows,

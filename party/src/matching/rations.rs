@@ -48,11 +48,17 @@ fn lines(path: &Path) -> Result<BTreeSet<String>, Failure> {
     }
 }
 
-/// Matches that were made, and how many may be made in all.
-fn made(party: Party<'_>) -> Result<(u64, u64), Failure> {
+/// The certificate names of those with whom this party matches.
+fn peers(party: Party<'_>) -> Result<Vec<&str>, Failure> {
+    let peers = party.study.peers(party.role).into_iter();
+    Ok(peers.map(|peer| party.certificate(peer)).collect::<Result<_, _>>()?)
+}
+
+/// Matches with a peer that were made, and how many may be made in all.
+fn made(party: Party<'_>, peer: &str) -> Result<(u64, u64), Failure> {
     let places = places(party)?;
     let [state, anchor] = [lines(&places[0])?, lines(&places[1])?];
-    let (data_set, peer) = (party.config.data_set(), party.certificate(party.role.partner())?);
+    let data_set = party.config.data_set();
     let counts = |line: &&String| match serde_json::from_str::<Line>(line) {
         Ok(line) => line.data_set == data_set && line.peer == peer,
         Err(_) => true,
@@ -69,13 +75,14 @@ fn made(party: Party<'_>) -> Result<(u64, u64), Failure> {
     Ok((made, party.config.policy.max_matches.unwrap_or(DEFAULT_MATCHES)))
 }
 
-/// How many matches of this data set with this peer are left.
+/// How many matches of this data set are left, with the peer with whom the fewest are.
 ///
 /// # Errors
 /// The files cannot be read, or there is no place for an anchor.
 pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
-    let (made, most) = made(party)?;
-    Ok(most.saturating_sub(made))
+    let left = |peer| made(party, peer).map(|(made, most)| most.saturating_sub(made));
+    let left = peers(party)?.into_iter().map(left).collect::<Result<Vec<_>, _>>()?;
+    Ok(left.into_iter().min().unwrap_or(0))
 }
 
 /// Whether one more match may be made.
@@ -83,16 +90,18 @@ pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
 /// # Errors
 /// It may not.
 pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
-    let (made, most) = made(party)?;
-    if made < most {
-        return Ok(());
+    for peer in peers(party)? {
+        let (made, most) = made(party, peer)?;
+        if made >= most {
+            let data_set = party.config.data_set();
+            let what = format!(
+                "`{data_set}` was matched with {peer} {made} times, and {most} are allowed (policy.max_matches): matches of tables that \
+                 differ in a few rows show who these are"
+            );
+            return Err(Abort::Policy { who: party.role, what }.into());
+        }
     }
-    let (data_set, peer) = (party.config.data_set(), party.certificate(party.role.partner())?);
-    let what = format!(
-        "`{data_set}` was matched with {peer} {made} times, and {most} are allowed (policy.max_matches): matches of tables that differ \
-         in a few rows show who these are"
-    );
-    Err(Abort::Policy { who: party.role, what }.into())
+    Ok(())
 }
 
 /// Counts a match, before its count can leave; one that goes on where it was interrupted was counted when it began.
@@ -104,16 +113,18 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on
         return Ok(());
     }
     check(party)?;
-    let line = Line {
-        run: run.to_string(),
-        data_set: party.config.data_set(),
-        peer: party.certificate(party.role.partner())?.to_string(),
-        purpose,
-        time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-    };
-    let text = serde_json::to_string(&line).unwrap_or_default();
-    for path in places(party)? {
-        append(&path, &text).map_err(|source| OutputError { path, source })?;
+    for peer in peers(party)? {
+        let line = Line {
+            run: run.to_string(),
+            data_set: party.config.data_set(),
+            peer: peer.to_string(),
+            purpose,
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        };
+        let text = serde_json::to_string(&line).unwrap_or_default();
+        for path in places(party)? {
+            append(&path, &text).map_err(|source| OutputError { path, source })?;
+        }
     }
     Ok(())
 }

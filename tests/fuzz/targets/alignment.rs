@@ -33,6 +33,7 @@ fuzz_target!(|data: &[u8]| {
         purpose: MatchPurpose::Fit,
         protocol: "direct".to_owned(),
         peer: "bob".to_owned(),
+        leader: None,
         match_digest: expected.match_digest.to_string(),
         data: data.to_string(),
         rows: rows as u64,

@@ -65,8 +65,8 @@ fuzz_target!(|data: &[u8]| {
         duplicates: Duplicates::Exclude,
         min_matched: 1,
         min_pass: 1,
-        max_rows: BySide { alice: 50, bob: 50 },
-        capacity: (head & 1 == 1).then_some(BySide { alice: 4, bob: 3 }),
+        max_rows: BySide::two(50, 50),
+        capacity: (head & 1 == 1).then_some(BySide::two(4, 3)),
     };
     let columns = (0..2).map(|key| {
         let mut cells = Cells::default();

@@ -49,6 +49,9 @@ impl MatchPurpose {
 pub struct PassRecord {
     /// Its name.
     pub name: String,
+    /// With whom, at the leader of several parties.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<Role>,
     /// Own rows that took part.
     pub own_eligible: u64,
     /// Own rows that were left out because another own row has the same keys.
@@ -78,8 +81,11 @@ pub struct MatchRecord {
     pub purpose: MatchPurpose,
     /// How the records were found.
     pub protocol: String,
-    /// The name in the peer's certificate.
+    /// The name in the peer's certificate; of the leader of several parties, those of all others.
     pub peer: String,
+    /// Of several parties, the one that matched with all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Role>,
     /// The digest of what decides a match in the study.
     pub match_digest: String,
     /// SHA-256 of the data file.
@@ -90,9 +96,9 @@ pub struct MatchRecord {
     pub alignment: String,
     /// The passes in their order.
     pub passes: Vec<PassRecord>,
-    /// Matched rows over all passes.
+    /// Matched rows over all passes; of several parties, those that all have.
     pub matched: u64,
-    /// The digest of the shared order; equal at both parties.
+    /// The digest of the shared order; equal at all parties.
     pub order_digest: String,
 }
 
@@ -298,6 +304,7 @@ mod tests {
             purpose: MatchPurpose::Fit,
             protocol: "linked".to_string(),
             peer: "bob".to_string(),
+            leader: None,
             match_digest: Digest([2; 32]).to_string(),
             data: Digest([3; 32]).to_string(),
             rows: 10,

@@ -1,5 +1,6 @@
 //! What a study says of keys and passes, checked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -346,23 +347,24 @@ pub enum Duplicates {
     Exclude,
 }
 
-/// A number for each of the two parties.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BySide {
-    /// Alice's.
-    pub alice: u64,
-    /// Bob's.
-    pub bob: u64,
-}
+/// A number for each party.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BySide(BTreeMap<Role, u64>);
 
 impl BySide {
+    /// Of the parties of a study.
+    pub fn new(numbers: BTreeMap<Role, u64>) -> BySide {
+        BySide(numbers)
+    }
+
+    /// Of alice and bob.
+    pub fn two(alice: u64, bob: u64) -> BySide {
+        BySide(BTreeMap::from([(Role::Alice, alice), (Role::Bob, bob)]))
+    }
+
     /// The number of a party; of another role, 0.
     pub fn of(&self, role: Role) -> u64 {
-        match role {
-            Role::Alice => self.alice,
-            Role::Bob => self.bob,
-            Role::Party(_) | Role::Worker | Role::Coordinator => 0,
-        }
+        self.0.get(&role).copied().unwrap_or(0)
     }
 }
 

@@ -485,7 +485,7 @@ impl Study<Vertical> {
         self.head.matching.as_ref()?;
         let decides = |key: &str| {
             let certificate = key.starts_with("parties.") && key.ends_with(".certificate");
-            key == "id" || key == "mode" || certificate || key.starts_with("match.")
+            ["id", "mode", "leader"].contains(&key) || certificate || key.starts_with("match.")
         };
         let mut text = String::from("fedreg match 1\n");
         for (key, digest) in self.keys.iter().filter(|(key, _)| decides(key)) {

@@ -171,10 +171,6 @@ fn what_several_parties_cannot_do_is_refused_by_key() {
             "[prediction]\nresult_to = \"bob\"",
             "`prediction.result_to` names bob, and among several parties only the leader, alice",
         ),
-        (
-            "[match]\nmembership = \"disclosed\"\nmin_matched = 2\nmax_rows = { alice = 10, bob = 10 }\n[match.keys.name]\nkind = \"name\"\n[[match.pass]]\nname = \"n\"\nkeys = [\"name\"]",
-            "`match`",
-        ),
         ("[sealed]", "`sealed`"),
         ("[privacy]\nepsilon = 1", "`privacy`"),
     ] {
@@ -205,4 +201,49 @@ fn followers_send_bases_to_the_leader_and_only_the_leader_sends_what_it_holds_al
     let path = vertical(&format!("{THREE}\n[penalty]\nlambda = \"path\""));
     assert!(!path.uses_tables() && !path.uses_basis());
     assert!(vertical(&format!("{}\n[penalty]\nlambda = \"path\"", named(&["alice", "bob"]))).uses_tables());
+}
+
+#[test]
+fn several_parties_match_their_rows_directly_and_each_has_its_own_limit() {
+    let section = "[match]\nmembership = \"disclosed\"\nmax_rows = { alice = 10, bob = 20, carol = 30 }\n[match.keys.name]\nkind = \"name\"\n\
+                   [[match.pass]]\nname = \"n\"\nkeys = [\"name\"]\n";
+    let text = format!("{THREE}\n{section}");
+    let study = vertical(&text);
+    let rules = study.head.matching.as_ref().unwrap().rules(false).unwrap();
+    assert_eq!(["alice", "bob", "carol"].map(|name| rules.max_rows.of(role(name))), [10, 20, 30]);
+    assert!(study.disclosures(Role::Bob).allows(Declaration::Membership));
+    let digest = |text: &str| vertical(text).match_digest().unwrap();
+    assert_eq!(digest(&text), digest(&text.replace("columns = [\"a\"]", "columns = [\"other\"]")));
+    assert_ne!(digest(&text), digest(&format!("leader = \"bob\"\n{text}")), "another leader has other links");
+    for (from, to, says) in [
+        ("carol = 30", "dave = 30", "`match.max_rows` must state the largest table of every party: alice, bob, carol"),
+        (", carol = 30", "", "`match.max_rows` must state the largest table of every party: alice, bob, carol"),
+        ("carol = 30", "carol = 0", "`match.max_rows` is 0"),
+        (
+            "max_rows",
+            "capacity = { alice = 10, bob = 10 }\nmax_rows",
+            "`match.capacity` must state the length of every party's list, each at least 1: alice, bob, carol",
+        ),
+        (
+            "max_rows",
+            "protocol = \"coordinator\"\nmax_rows",
+            "`match.protocol` is \"coordinator\", which is for two parties, alice and bob, so far: use protocol = \"direct\"",
+        ),
+        ("max_rows", "protocol = \"linked\"\nmax_rows", "`match.protocol` is \"linked\", which is for two parties"),
+        ("[[match.pass]]", "[[match.pass]]\nname = \"m\"\nkeys = [\"name:3\"]\n[[match.pass]]", ""),
+        (
+            "[match.keys.name]",
+            "capacity = { alice = 10, bob = 10, carol = 10 }\n[[match.pass]]\nname = \"m\"\nkeys = [\"name:3\"]\n[match.keys.name]",
+            "`match.capacity` has no place beside more than one pass among several parties",
+        ),
+        ("[match]", "[rows]\nid = \"id\"\n[match]", "`rows.id` has no place beside `[match]`"),
+    ] {
+        let text = text.replace(from, to);
+        match says {
+            "" => assert!(Study::parse(&text).is_ok()),
+            says => assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text)),
+        }
+    }
+    let sealed = format!("mode = \"sealed\"\n{text}");
+    assert!(Study::parse(&sealed).is_err(), "in plain mode alone");
 }

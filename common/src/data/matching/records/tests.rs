@@ -25,7 +25,7 @@ fn keys(passes: &[&[&str]]) -> Keys {
 }
 
 fn rules(keys: &Keys, duplicates: Duplicates) -> Rules {
-    let max_rows = BySide { alice: 100, bob: 100 };
+    let max_rows = BySide::two(100, 100);
     Rules { keys: keys.clone(), duplicates, min_matched: 1, min_pass: 1, max_rows, capacity: None }
 }
 

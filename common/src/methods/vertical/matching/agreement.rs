@@ -13,6 +13,7 @@ pub(super) const PROOF: &str = "a proof of matched records";
 /// Where the proof is: two elements come first, then two proofs.
 pub(super) struct Agreement {
     role: Role,
+    peer: Role,
     context: TagContext,
     scalar: Scalar,
     held: Digest,
@@ -22,8 +23,13 @@ pub(super) struct Agreement {
 
 impl Agreement {
     /// For keys of this digest, with a scalar that no pass has.
-    pub(super) fn new(role: Role, run: &RunId, scalar: Scalar, held: Digest) -> Agreement {
-        Agreement { role, context: TagContext::new(run, "agreement"), scalar, held, said: 0, theirs: None }
+    pub(super) fn new((role, peer): (Role, Role), run: &RunId, scalar: Scalar, held: Digest) -> Agreement {
+        Agreement { role, peer, context: TagContext::new(run, "agreement"), scalar, held, said: 0, theirs: None }
+    }
+
+    /// Whether the last of all messages is due.
+    pub(super) fn is_at_its_last(&self) -> bool {
+        self.said == 3
     }
 
     /// Who speaks, 0 for the first speaker; none once all is said.
@@ -51,7 +57,7 @@ impl Agreement {
     pub(super) fn absorb(&mut self, came: Digest) -> Result<(), &'static str> {
         match self.shown() {
             Some(theirs) => {
-                if came != self.proof(self.role.partner(), &theirs)? {
+                if came != self.proof(self.peer, &theirs)? {
                     return Err("one of the same records in the same order");
                 }
             }

@@ -39,7 +39,7 @@ impl MatchScript {
 
     /// Checks the length of the peer's list, before anything of the own one leaves.
     pub(super) fn check_size(&self, came: u64) -> Result<(), Refusal> {
-        let (peer, rules) = (self.role.partner(), &self.inputs.rules);
+        let (peer, rules) = (self.peer, &self.inputs.rules);
         let policy = self.inputs.policy.max_peer_rows.unwrap_or(u64::MAX);
         let most = rules.max_rows.of(peer).min(u64::from(lists::NO_RECORD));
         if came > most.min(policy) {
@@ -67,7 +67,7 @@ impl MatchScript {
                 let version = |packed: u32| format!("{}.{}.{}", packed >> 16, packed >> 8 & 255, packed & 255);
                 format!("rules {} and Unicode {}", terms.normaliser, terms.unicode.map(version).join(", "))
             };
-            let (role, peer) = (self.role, self.role.partner());
+            let (role, peer) = (self.role, self.peer);
             return Err(Abort::Refused(format!(
                 "{role} normalises keys by {} and {peer} by {}: use the same release on both sides",
                 shown(&own),
@@ -92,25 +92,39 @@ impl MatchScript {
         hash.update(field_length(HELD.len()));
         hash.update(HELD);
         hash.update(field_length(size_of::<u64>()));
-        hash.update((self.order.len() as u64).to_le_bytes());
-        let (mut rest, mut bytes, mut lengths) = (self.order.as_slice(), Vec::new(), Vec::new());
-        for (pass, counts) in self.inputs.rules.keys.passes().iter().zip(&self.passes) {
-            let messages = self.inputs.records.messages(pass, &self.inputs.match_digest);
+        let common = self.several.as_ref().map_or(&[][..], |several| &several.common);
+        let held = if self.several.is_some() { common.len() } else { self.order.len() };
+        hash.update((held as u64).to_le_bytes());
+        let mut rest = self.order.as_slice();
+        for (pass, counts) in self.passes.iter().enumerate().filter(|_| self.several.is_none()) {
             let (records, later) = rest.split_at((counts.matched() as usize).min(rest.len()));
             rest = later;
-            // The records stand anywhere in memory: those of a batch are looked up beside each other.
-            for records in records.chunks(BATCH) {
-                lengths.clear();
-                lengths.extend(records.iter().map(|record| messages.length(*record)));
-                bytes.clear();
-                for (record, length) in records.iter().zip(&lengths) {
-                    bytes.extend_from_slice(&field_length(*length));
-                    messages.write(*record, &mut bytes);
-                }
-                hash.update(&bytes);
-            }
+            self.hash_keys(pass, records, &mut hash);
+        }
+        // Of several parties the passes stand among each other.
+        for run in common.chunk_by(|one, next| one[0] == next[0]) {
+            let records: Vec<u32> = run.iter().map(|[_, record]| *record).collect();
+            self.hash_keys(run[0][0] as usize, &records, &mut hash);
         }
         Digest(hash.finalize().into())
+    }
+
+    /// Adds the keys of a pass to what is held.
+    fn hash_keys(&self, pass: usize, records: &[u32], hash: &mut Sha256) {
+        let Some(pass) = self.inputs.rules.keys.passes().get(pass) else { return };
+        let messages = self.inputs.records.messages(pass, &self.inputs.match_digest);
+        let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+        // The records stand anywhere in memory: those of a batch are looked up beside each other.
+        for records in records.chunks(BATCH) {
+            lengths.clear();
+            lengths.extend(records.iter().map(|record| messages.length(*record)));
+            bytes.clear();
+            for (record, length) in records.iter().zip(&lengths) {
+                bytes.extend_from_slice(&field_length(*length));
+                messages.write(*record, &mut bytes);
+            }
+            hash.update(&bytes);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::lists::{self, Own, Theirs};
 use super::message::{Part, PartKind};
-use super::{MatchScript, Place, Stage};
+use super::{MatchScript, Place, Stage, several};
 use crate::conversation::Refusal;
 use crate::data::matching::{Eligible, OwnCounts};
 use crate::secure::group::{self, Scalar, TagContext};
@@ -54,9 +54,12 @@ fn fault(pass: usize, what: PartKind, expected: &'static str) -> PeerFault {
 }
 
 impl MatchScript {
-    pub(super) fn lists(&self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
+    pub(super) fn lists(&mut self, eligible: Eligible, peer: u64) -> Result<Lists, Abort> {
         let own = self.length(self.role, eligible.counts.eligible);
         let sizes = if self.side() == 0 { [own, peer] } else { [peer, own] };
+        if let Some(several) = &mut self.several {
+            several.entries = several.entries.max(own.saturating_add(peer));
+        }
         let scalar = self.scalar(self.pass as u32)?;
         let context = TagContext::new(&self.run, &self.inputs.rules.keys.passes()[self.pass].name);
         let counts = eligible.counts;
@@ -77,7 +80,9 @@ impl MatchScript {
         let turns = match (&mut self.stage, what) {
             (Stage::Masked { turns, .. }, PartKind::Masked)
             | (Stage::Doubled { turns, .. }, PartKind::Doubled)
-            | (Stage::Reveal { turns, .. }, PartKind::Reveal) => turns,
+            | (Stage::Reveal { turns, .. }, PartKind::Reveal)
+            | (Stage::Same { turns, .. }, PartKind::Same) => turns,
+            (Stage::Common(common), PartKind::Common) => common.turns().ok_or(Refusal::Kind)?,
             _ => return Err(Refusal::Kind),
         };
         let (first, count) = turns.due(theirs, what);
@@ -105,6 +110,11 @@ impl MatchScript {
                     part.bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
                 lists.own.as_ref().map_or(Ok(()), |own| revealed.take(own, &positions))
             }
+            Stage::Same { before, .. } => {
+                before.extend(several::entries(&part.bytes));
+                Ok(())
+            }
+            Stage::Common(_) => self.absorb_places(&several::entries(&part.bytes)),
             Stage::Terms { .. }
             | Stage::Draw { .. }
             | Stage::Size { .. }

@@ -80,6 +80,7 @@ pub(in crate::methods::vertical) fn record(body: &Body) -> Vec<u8> {
             bytes.push(match what {
                 NumberKind::Size => b's',
                 NumberKind::Count => b'c',
+                NumberKind::Common => b'C',
             });
             bytes.extend_from_slice(&pass.to_le_bytes());
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -89,6 +90,8 @@ pub(in crate::methods::vertical) fn record(body: &Body) -> Vec<u8> {
                 PartKind::Masked => b'm',
                 PartKind::Doubled => b'd',
                 PartKind::Reveal => b'r',
+                PartKind::Same => b'S',
+                PartKind::Common => b'P',
             });
             bytes.extend_from_slice(&part.pass.to_le_bytes());
             bytes.extend_from_slice(&part.first.to_le_bytes());
@@ -117,16 +120,22 @@ pub(in crate::methods::vertical) fn recall(bytes: &[u8]) -> Option<Body> {
             let min_matched = u64::from_le_bytes(*take(&mut rest)?);
             Match::Terms(Terms { normaliser, unicode, min_matched })
         }
-        b's' | b'c' => {
-            let what = if *kind == b's' { NumberKind::Size } else { NumberKind::Count };
+        b's' | b'c' | b'C' => {
+            let what = match kind {
+                b's' => NumberKind::Size,
+                b'c' => NumberKind::Count,
+                _ => NumberKind::Common,
+            };
             let pass = short()?;
             Match::Number(Number { what, pass, number: u64::from_le_bytes(*take(&mut rest)?) })
         }
-        b'm' | b'd' | b'r' => {
+        b'm' | b'd' | b'r' | b'S' | b'P' => {
             let what = match kind {
                 b'm' => PartKind::Masked,
                 b'd' => PartKind::Doubled,
-                _ => PartKind::Reveal,
+                b'r' => PartKind::Reveal,
+                b'S' => PartKind::Same,
+                _ => PartKind::Common,
             };
             let pass = short()?;
             let first = u64::from_le_bytes(*take(&mut rest)?);

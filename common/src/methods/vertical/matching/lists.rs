@@ -82,6 +82,11 @@ impl Own {
         Part { what: PartKind::Masked, pass, first, bytes }
     }
 
+    /// The record at each position, once the list is sent; [`NO_RECORD`] where there is none.
+    pub(super) fn records(&self) -> &[u32] {
+        &self.records
+    }
+
     /// The records at these positions.
     ///
     /// # Errors
@@ -214,6 +219,11 @@ impl Theirs {
         let both = &self.both[first as usize..(first + count) as usize];
         let bytes = both.iter().flat_map(|at| self.tags[*at as usize].1.to_le_bytes()).collect();
         Part { what: PartKind::Reveal, pass, first, bytes }
+    }
+
+    /// Where all of these stand in the peer's list, in the order of their tags.
+    pub(super) fn places(&self) -> Vec<u32> {
+        self.both.iter().map(|at| self.tags[*at as usize].1).collect()
     }
 
     /// The tags of what both lists have, ascending.

@@ -10,6 +10,9 @@ pub const PART_BYTES: usize = 256 << 10;
 /// What [`Match::Draw`] is called.
 pub(super) const DRAW: &str = "a part of the key of a match";
 
+/// What a number of kind [`NumberKind::Common`] is called.
+pub(super) const COMMON: &str = "the count of the records that all have";
+
 /// A message of a match.
 #[derive(Clone, PartialEq)]
 pub enum Match {
@@ -21,7 +24,8 @@ pub enum Match {
     Part(Part),
     /// Of the proof of the matched records: first the element, then the digest.
     Agree(Digest),
-    /// Before a match through the coordinator: the sender's part of the key that the coordinator does not get.
+    /// Before a match through the coordinator: the sender's part of the key that the coordinator does not get. Of several parties, what the
+    /// leader names the common order by.
     Draw([u8; 32]),
 }
 
@@ -54,6 +58,8 @@ pub enum NumberKind {
     Size,
     /// Entries that both lists have.
     Count,
+    /// Records of the leader of several parties that match at all others.
+    Common,
 }
 
 /// See [`Match::Part`].
@@ -78,6 +84,12 @@ pub enum PartKind {
     Doubled,
     /// Positions of the matches in the receiver's list of masked keys, 4 bytes little-endian each, in the order of their tags.
     Reveal,
+    /// Of several parties, for each entry of the sender's list where the same record stood first: pass and position, 4 bytes little-endian
+    /// each; all bits set where it stood nowhere before.
+    Same,
+    /// Of several parties, where the records that all have stand in the receiver's lists, in the order that all share: pass and position,
+    /// 4 bytes little-endian each.
+    Common,
 }
 
 impl PartKind {
@@ -87,6 +99,7 @@ impl PartKind {
             PartKind::Masked => ELEMENT_BYTES,
             PartKind::Doubled => TAG_BYTES,
             PartKind::Reveal => size_of::<u32>(),
+            PartKind::Same | PartKind::Common => 2 * size_of::<u32>(),
         }
     }
 
@@ -96,6 +109,8 @@ impl PartKind {
             PartKind::Masked => "masked keys",
             PartKind::Doubled => "tags of keys",
             PartKind::Reveal => "positions of matches",
+            PartKind::Same => "places of the same records",
+            PartKind::Common => "places of the records that all have",
         }
     }
 }
@@ -107,6 +122,7 @@ impl Match {
             Match::Terms(_) => "terms of a match",
             Match::Number(Number { what: NumberKind::Size, .. }) => "the length of a list",
             Match::Number(Number { what: NumberKind::Count, .. }) => "a count of matches",
+            Match::Number(Number { what: NumberKind::Common, .. }) => COMMON,
             Match::Part(part) => part.what.name(),
             Match::Agree(_) => "a proof of matched records",
             Match::Draw(_) => DRAW,
@@ -120,7 +136,10 @@ impl Match {
             Match::Number(_) | Match::Part(Part { what: PartKind::Masked | PartKind::Doubled, .. }) => {
                 vec![Declaration::MatchCounts]
             }
-            Match::Part(Part { what: PartKind::Reveal, .. }) | Match::Agree(_) => vec![Declaration::Membership],
+            Match::Part(Part { what: PartKind::Reveal | PartKind::Common, .. }) | Match::Agree(_) => {
+                vec![Declaration::Membership]
+            }
+            Match::Part(Part { what: PartKind::Same, .. }) => vec![Declaration::SameRecords],
         }
     }
 }

@@ -19,6 +19,8 @@
 //! In the end `Agree` proves that both hold the same keys in the same order, without giving away what a guess of them could be tested
 //! on. The order is that of passes, and within a pass of tags, which nobody can foresee.
 //!
+//! Of several parties each but the leader matches with the leader alone, and all end with the records that all have: see [`several`].
+//!
 //! # For a driver
 //!
 //! [`MatchSession::new`] takes the study's rules, the party's policy and its normalised records, and refuses own data that cannot be
@@ -38,7 +40,8 @@ use self::agreement::{Agreement, PROOF};
 use self::direct::Lists;
 use self::lists::{Revealed, Turns};
 use self::merging::Merging;
-use self::message::{DRAW, Match, Number, NumberKind, PartKind};
+use self::message::{DRAW, Match, Number, NumberKind, Part, PartKind};
+use self::several::{Common, Entry, Several};
 use super::message::Body;
 use super::session::Progress;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
@@ -59,6 +62,7 @@ mod lists;
 mod matched;
 mod merging;
 pub mod message;
+pub(super) mod several;
 #[cfg(test)]
 mod tests;
 
@@ -98,6 +102,7 @@ pub struct Inputs {
 /// What the sides of a match say.
 pub struct MatchScript {
     role: Role,
+    peer: Role,
     first: Role,
     run: RunId,
     secret: Zeroizing<[u8; 32]>,
@@ -114,6 +119,8 @@ pub struct MatchScript {
     key: Option<MergeKey>,
     /// What the coordinator is to be asked for.
     requests: VecDeque<Request>,
+    /// Of several parties.
+    several: Option<Several>,
 }
 
 /// Where the conversation is. `said` counts the messages of a stage in which each party says one.
@@ -160,7 +167,18 @@ enum Stage {
         lists: Box<Lists>,
         turns: Turns,
         revealed: Revealed,
+        /// At a follower of several, where its entries stood first.
+        before: Vec<Entry>,
     },
+    /// Of several parties: where the follower's entries of this pass stood first.
+    Same {
+        turns: Turns,
+        before: Vec<Entry>,
+        /// At the leader, own records that match, and where in the follower's list.
+        records: Vec<(u32, u32)>,
+    },
+    /// Of several parties: which records all have.
+    Common(Box<Common>),
     /// The gate closed on the first pass.
     Closed,
     Agree(Box<Agreement>),
@@ -197,11 +215,50 @@ impl MatchSession {
         inputs: Inputs,
         opening: Opening,
     ) -> Result<MatchSession, Abort> {
-        let first = opening.first_speaker(role);
+        let script = MatchScript::new(role, study, inputs, &opening)?;
+        // The study must say that both learn which records both have; there is no match without that, whatever the mode of the fit.
+        let declared = disclosures(study);
+        Ok(Conversation::open_under(role, purpose, study, &opening, declared, script))
+    }
+
+    /// How far it is. The round is the pass, from 1.
+    pub fn progress(&self) -> Progress {
+        match self.has_greeted() {
+            true => self.script().progress(),
+            false => Progress { phase: "comparing studies", ..self.script().progress() },
+        }
+    }
+
+    /// What became of the passes so far, for the local terminal; a pass whose gate closed is among them.
+    pub fn passes(&self) -> &[PassCounts] {
+        &self.script().passes
+    }
+}
+
+/// What may leave in a match: the study must say that the parties learn which records the others have, whatever the mode of the fit.
+pub(super) fn disclosures(study: &Study<Vertical>) -> Disclosures {
+    let more = study.is_of_several().then_some(Declaration::SameRecords);
+    Disclosures::new([Declaration::MatchCounts, Declaration::Membership].into_iter().chain(more))
+}
+
+impl MatchScript {
+    /// The side of `role` towards the peer that the opening names.
+    ///
+    /// # Errors
+    /// As [`MatchSession::new`].
+    pub(super) fn new(
+        role: Role,
+        study: &Study<Vertical>,
+        inputs: Inputs,
+        opening: &Opening,
+    ) -> Result<MatchScript, Abort> {
         let rows = inputs.records.len();
+        let leads = study.leader_of_several() == Some(role);
+        let pairs = study.method.parties.len() as u64 - 1;
         let mut script = MatchScript {
             role,
-            first,
+            peer: opening.peer,
+            first: opening.first_speaker(role),
             run: opening.run,
             secret: Zeroizing::new(opening.seed),
             min_matched: inputs.rules.min_matched.max(inputs.policy.min_matched.unwrap_or(0)).max(1),
@@ -213,6 +270,7 @@ impl MatchSession {
             passes: Vec::new(),
             key: None,
             requests: VecDeque::new(),
+            several: study.is_of_several().then(|| Several::new(leads, pairs, rows)),
             inputs,
         };
         let eligible = match script.inputs.first.take() {
@@ -221,35 +279,26 @@ impl MatchSession {
         };
         eligible.refuse_repeats(&script.inputs.rules, 0).map_err(|error| Abort::OwnData(error.to_string()))?;
         script.stage = Stage::Terms { said: 0, eligible: Some(eligible) };
-        // The study must say that both learn which records both have; there is no match without that, whatever the mode of the fit.
-        let declared = Disclosures::new([Declaration::MatchCounts, Declaration::Membership]);
-        Ok(Conversation::open_under(role, purpose, study, &opening, declared, script))
+        Ok(script)
     }
 
-    /// How far it is. The round is the pass, from 1.
-    pub fn progress(&self) -> Progress {
-        let script = self.script();
-        let phase = match &script.stage {
-            Stage::Terms { .. } if !self.has_greeted() => "comparing studies",
+    /// How far it is, once both have greeted each other.
+    pub(super) fn progress(&self) -> Progress {
+        let phase = match &self.stage {
             Stage::Terms { .. } | Stage::Draw { .. } => "comparing rules",
             Stage::Size { .. } | Stage::Masked { .. } => "masking keys",
             Stage::Doubled { .. } | Stage::Merge(_) => "comparing keys",
             Stage::Count { .. } | Stage::Merged { .. } | Stage::Closed => "counting matches",
-            Stage::Reveal { .. } | Stage::Positions(_) | Stage::Moving => "revealing matches",
+            Stage::Reveal { .. } | Stage::Same { .. } | Stage::Common(_) | Stage::Positions(_) | Stage::Moving => {
+                "revealing matches"
+            }
             Stage::Agree(_) | Stage::Over => "proving the order",
         };
-        Progress { phase, fit: (0, 1), round: script.pass as u32 + 1, certificate: None }
+        Progress { phase, fit: (0, 1), round: self.pass as u32 + 1, certificate: None }
     }
 
-    /// What became of the passes so far, for the local terminal; a pass whose gate closed is among them.
-    pub fn passes(&self) -> &[PassCounts] {
-        &self.script().passes
-    }
-}
-
-impl MatchScript {
     fn speaker(&self, side: usize) -> Role {
-        if side == 0 { self.first } else { self.first.partner() }
+        if side == self.side() { self.role } else { self.peer }
     }
 
     fn side(&self) -> usize {
@@ -275,6 +324,8 @@ impl MatchScript {
             | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Reveal { .. }
+            | Stage::Same { .. }
+            | Stage::Common(_)
             | Stage::Closed
             | Stage::Agree(_)
             | Stage::Over
@@ -323,10 +374,15 @@ impl MatchScript {
                     self.next_pass()?
                 }
                 Stage::Count { said: 2, lists } => self.gate_of_lists(lists)?,
-                Stage::Reveal { lists, turns, revealed } if turns.next().is_none() => {
-                    self.add(revealed.records, lists.theirs.matched());
-                    self.next_pass()?
-                }
+                Stage::Reveal { lists, turns, revealed, before } if turns.next().is_none() => match self.several {
+                    None => {
+                        self.add(revealed.records, lists.theirs.matched());
+                        self.next_pass()?
+                    }
+                    Some(_) => self.revealed(&lists, revealed, before)?,
+                },
+                Stage::Same { turns, before, records } if turns.next().is_none() => self.resolved(&before, &records)?,
+                Stage::Common(common) if common.is_over() => self.proving()?,
                 Stage::Agree(agreement) if agreement.side().is_none() => Stage::Over,
                 unfinished @ (Stage::Terms { .. }
                 | Stage::Draw { .. }
@@ -338,6 +394,8 @@ impl MatchScript {
                 | Stage::Doubled { .. }
                 | Stage::Count { .. }
                 | Stage::Reveal { .. }
+                | Stage::Same { .. }
+                | Stage::Common(_)
                 | Stage::Closed
                 | Stage::Agree(_)
                 | Stage::Over
@@ -355,7 +413,7 @@ impl MatchScript {
         let fewest = if self.pass == 0 { self.min_matched } else { self.inputs.rules.min_pass.max(1) };
         let revealed = counted >= fewest;
         let name = self.inputs.rules.keys.passes()[self.pass].name.clone();
-        self.passes.push(PassCounts { name, own, peer, counted, revealed });
+        self.passes.push(PassCounts { name, with: None, own, peer, counted, dropped: 0, revealed });
         revealed
     }
 
@@ -378,23 +436,19 @@ impl MatchScript {
 
     fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
         let (counted, side) = (lists.theirs.count(), self.side());
+        let own =
+            lists.prepare(&Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass: self.pass, side });
+        let before = self.several.as_mut().map_or_else(Vec::new, |several| several.seat.keep(own));
+        let revealed = Revealed::new(own);
         if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
             return self.behind_the_gate();
         }
-        let revealed = Revealed::new(lists.prepare(&Place {
-            inputs: &self.inputs,
-            secret: &self.secret,
-            run: &self.run,
-            pass: self.pass,
-            side,
-        }));
-        Ok(Stage::Reveal { lists, turns: Turns::new([counted, counted]), revealed })
+        Ok(Stage::Reveal { lists, turns: Turns::new(self.revealing(counted)), revealed, before })
     }
 
     fn next_pass(&mut self) -> Result<Stage, Abort> {
         if self.pass + 1 == self.inputs.rules.keys.passes().len() {
-            let scalar = self.scalar(PASS_OF_PROOF)?;
-            return Ok(Stage::Agree(Box::new(Agreement::new(self.role, &self.run, scalar, self.held()))));
+            return self.behind_the_passes();
         }
         self.pass += 1;
         Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
@@ -427,6 +481,8 @@ impl MatchScript {
                     | Stage::Masked { .. }
                     | Stage::Doubled { .. }
                     | Stage::Reveal { .. }
+                    | Stage::Same { .. }
+                    | Stage::Common(_)
                     | Stage::Closed
                     | Stage::Agree(_)
                     | Stage::Over
@@ -438,6 +494,7 @@ impl MatchScript {
                 }
                 *said += 1;
             }
+            NumberKind::Common => self.absorb_common(came.number)?,
         }
         Ok(())
     }
@@ -458,6 +515,8 @@ impl Script for MatchScript {
             Stage::Doubled { turns, .. } => (turns.next()?, PartKind::Doubled.name()),
             Stage::Count { said, .. } | Stage::Merged { said, .. } => (usize::from(*said), "a count of matches"),
             Stage::Reveal { turns, .. } => (turns.next()?, PartKind::Reveal.name()),
+            Stage::Same { turns, .. } => (turns.next()?, PartKind::Same.name()),
+            Stage::Common(common) => (self.leading_side(), common.expected()),
             Stage::Agree(agreement) => (agreement.side()?, PROOF),
             // This party says no more; the peer ends the run, or this one does.
             Stage::Closed | Stage::Moving => (1 - self.side(), "the end of the match"),
@@ -467,7 +526,7 @@ impl Script for MatchScript {
     }
 
     fn build(&mut self) -> Result<Said<Body>, Abort> {
-        let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
+        let (pass, side, peer) = (self.pass, self.side(), self.peer);
         let number = pass as u32;
         let theirs = |fault| Abort::Peer { peer, fault };
         let terms = self.terms();
@@ -512,6 +571,13 @@ impl Script for MatchScript {
                 turns.advance(side, due.1);
                 Match::Part(lists.theirs.positions(number, due))
             }
+            Stage::Same { turns, before, .. } => {
+                let (first, count) = turns.due(side, PartKind::Same);
+                turns.advance(side, count);
+                let bytes = several::written(&before[first as usize..(first + count) as usize]);
+                Match::Part(Part { what: PartKind::Same, pass: number, first, bytes })
+            }
+            Stage::Common(_) => self.build_common()?,
             Stage::Agree(agreement) => Match::Agree(agreement.build().map_err(no_proof)?),
             Stage::Merge(_) | Stage::Positions(_) | Stage::Closed | Stage::Over | Stage::Moving => {
                 return Err(Abort::Bug("a match has nothing to say here".to_owned()));
@@ -529,6 +595,7 @@ impl Script for MatchScript {
         }
         let Body::Match(message) = body else { return Err(Refusal::Kind) };
         match message {
+            Match::Draw(draw) if self.several.is_some() => self.absorb_name(draw)?,
             Match::Draw(draw) => {
                 let Stage::Draw { said, theirs, .. } = &mut self.stage else { return Err(Refusal::Kind) };
                 *said += 1;
@@ -560,10 +627,15 @@ impl Script for MatchScript {
     }
 
     fn finish(&mut self) -> Result<Matched, Abort> {
+        let order = match &self.several {
+            None => std::mem::take(&mut self.order),
+            Some(several) => several.common.iter().map(|[_, record]| *record).collect(),
+        };
         Ok(Matched {
             run: self.run,
-            order: std::mem::take(&mut self.order),
+            order,
             tags: std::mem::take(&mut self.tags),
+            draw: self.several.as_ref().and_then(|several| several.draw),
             passes: self.passes.clone(),
         })
     }
@@ -578,9 +650,11 @@ impl Script for MatchScript {
 
     /// Nothing leaves before a whole list is masked and sorted.
     fn allowance(&self) -> Duration {
-        let entries = self
+        let computed = self
             .computed()
             .map_or(0, |(lists, _)| lists.sizes.iter().fold(0, |sum: u64, size| sum.saturating_add(*size)));
+        // The leader computes for all pairs, and goes on once all have come as far.
+        let entries = self.several.as_ref().map_or(computed, |several| several.entries.saturating_mul(several.pairs));
         Duration::from_micros(entries.saturating_mul(MICROSECONDS))
     }
 
@@ -594,7 +668,7 @@ impl Script for MatchScript {
 
     fn work(&mut self) -> Result<(), Abort> {
         self.make_list()?;
-        let (pass, side, peer) = (self.pass, self.side(), self.role.partner());
+        let (pass, side, peer) = (self.pass, self.side(), self.peer);
         let place = Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass, side };
         let done = match &mut self.stage {
             Stage::Masked { lists, .. } => {
@@ -611,6 +685,8 @@ impl Script for MatchScript {
             | Stage::Positions(_)
             | Stage::Count { .. }
             | Stage::Reveal { .. }
+            | Stage::Same { .. }
+            | Stage::Common(_)
             | Stage::Agree(_)
             | Stage::Over
             | Stage::Moving => Ok(()),

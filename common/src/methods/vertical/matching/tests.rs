@@ -19,6 +19,7 @@ use crate::study::tests::vertical;
 mod hostile;
 mod merged;
 mod resumed;
+mod several;
 
 const RUN: RunId = RunId([7; 16]);
 const DIGEST: Digest = Digest([3; 32]);
@@ -50,7 +51,7 @@ fn rules(passes: &[Vec<usize>]) -> Rules {
         duplicates: Duplicates::Exclude,
         min_matched: 1,
         min_pass: 1,
-        max_rows: BySide { alice: 100_000, bob: 100_000 },
+        max_rows: BySide::two(100_000, 100_000),
         capacity: None,
     }
 }
@@ -264,7 +265,7 @@ proptest! {
     #[test]
     fn lists_padded_to_a_capacity_match_the_same_records(a in table(), b in table()) {
         let passes = [vec![0, 1], vec![1, 2]];
-        let rules = Rules { capacity: Some(BySide { alice: 45, bob: 50 }), ..rules(&passes) };
+        let rules = Rules { capacity: Some(BySide::two(45, 50)), ..rules(&passes) };
         let mut sizes = Vec::new();
         let results = converse(&mut both(&rules, [&a, &b]), |role, message| {
             if let Body::Match(Match::Number(Number { what: NumberKind::Size, number, .. })) = &message.body {
@@ -468,10 +469,10 @@ fn tables_that_cannot_be_matched_are_refused_before_anything_is_said() {
     assert_eq!(abort.exit(), Exit::Data);
     assert!(!abort.sentence_for_peer(Role::Alice).contains("records 1"));
     let [a, _] = overlapping([20, 20], 5);
-    let small = Rules { max_rows: BySide { alice: 19, bob: 100 }, ..rules(&passes) };
+    let small = Rules { max_rows: BySide::two(19, 100), ..rules(&passes) };
     assert_eq!(open(Role::Alice, inputs(&small, &a)).err().unwrap().exit(), Exit::Refused);
     assert!(open(Role::Bob, inputs(&small, &a)).is_ok());
-    let short = Rules { capacity: Some(BySide { alice: 19, bob: 30 }), ..rules(&passes) };
+    let short = Rules { capacity: Some(BySide::two(19, 30)), ..rules(&passes) };
     assert_eq!(open(Role::Alice, inputs(&short, &a)).err().unwrap().exit(), Exit::Refused);
 }
 
@@ -481,7 +482,7 @@ fn a_peer_with_a_longer_list_than_allowed_is_refused_before_the_own_list_leaves(
     let passes = [vec![0]];
     for (max_bob, policy) in [(59, None), (100, Some(59))] {
         // Bob's own study says more, or he would refuse himself.
-        let rules_of = |bob| Rules { max_rows: BySide { alice: 100, bob }, ..rules(&passes) };
+        let rules_of = |bob| Rules { max_rows: BySide::two(100, bob), ..rules(&passes) };
         let policy = Policy { min_matched: None, max_peer_rows: policy };
         let alice = open(Role::Alice, Inputs { policy, ..inputs(&rules_of(max_bob), &a) }).unwrap();
         let bob = open(Role::Bob, inputs(&rules_of(100), &b)).unwrap();

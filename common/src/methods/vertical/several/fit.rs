@@ -70,7 +70,9 @@ impl Hub<FitCentre> {
 impl Centre for FitCentre {
     type Output = VerticalFit;
 
-    const PURPOSE: Purpose = Purpose::Fit;
+    fn purpose(&self) -> Purpose {
+        Purpose::Fit
+    }
 
     fn progress(&self) -> Progress {
         match &self.stage {

@@ -6,6 +6,7 @@ use crate::conversation::{Refusal, Said, Script, Step};
 use crate::id::Role;
 use crate::session::Abort;
 
+use super::super::matching::journal::{self, Journal};
 use super::super::message::Body;
 
 /// What is to be said and heard on one line.
@@ -17,11 +18,18 @@ pub(super) struct Leg {
     expected: Option<&'static str>,
     heard: Option<Body>,
     over: bool,
+    /// Where what is heard is kept, of a leader that goes on after it was killed.
+    journal: Option<Box<dyn Journal + Send>>,
 }
 
 impl Leg {
     pub(super) fn new(role: Role, peer: Role, expected: &'static str) -> Leg {
-        Leg { role, peer, said: VecDeque::new(), expected: Some(expected), heard: None, over: false }
+        Leg { role, peer, said: VecDeque::new(), expected: Some(expected), heard: None, over: false, journal: None }
+    }
+
+    /// The same with a place where what is heard is kept.
+    pub(super) fn keeping(self, journal: Option<Box<dyn Journal + Send>>) -> Leg {
+        Leg { journal, ..self }
     }
 
     /// Has something said, after what is to be said already.
@@ -81,5 +89,20 @@ impl Script for Leg {
 
     fn finish(&mut self) -> Result<(), Abort> {
         Ok(())
+    }
+
+    fn keep(&mut self, sequence: u64, body: &Body) -> Result<(), Abort> {
+        match &mut self.journal {
+            Some(journal) => journal.keep(sequence, &journal::record(body)),
+            None => Ok(()),
+        }
+    }
+
+    fn resumes(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.has_begun())
+    }
+
+    fn recall(&mut self, sequence: u64) -> Result<Option<Body>, Abort> {
+        journal::recalled(&mut self.journal, sequence)
     }
 }

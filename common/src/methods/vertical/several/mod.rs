@@ -6,6 +6,7 @@
 //! Order of the parties: the leader, then the others by name.
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use crate::conversation::{Content as _, Conversation, Opening, Purpose, Refusal};
 use crate::id::{Digest, Header, Role, RunId};
@@ -21,12 +22,14 @@ mod agree;
 mod fit;
 mod leg;
 mod masked;
+mod matching;
 mod predict;
 mod sealed;
 
 pub use self::fit::FitCentre;
 use self::leg::Leg;
 pub(super) use self::masked::Exchange;
+pub use self::matching::MatchCentre;
 pub use self::predict::PredictCentre;
 pub use self::sealed::SealedCentre;
 
@@ -39,10 +42,15 @@ pub trait Centre {
     type Output;
 
     /// What the followers' users have asked for.
-    const PURPOSE: Purpose;
+    fn purpose(&self) -> Purpose;
 
     /// How far it is.
     fn progress(&self) -> Progress;
+
+    /// How much longer than others the next message of a follower may take, because it computes for so long.
+    fn allowance(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Takes one step with what was heard.
     ///
@@ -102,15 +110,22 @@ struct Line {
 
 impl<C: Centre> Hub<C> {
     pub(crate) fn open(study: &Study<Vertical>, role: Role, opening: &Opening, centre: C) -> Hub<C> {
-        let line = |peer: Role| {
+        let purpose = centre.purpose();
+        Hub::of_lines(study, (role, opening.run), centre, |peer| {
             let opening = Opening { first: false, peer, ..opening.clone() };
-            let leg = Leg::new(role, peer, "a proof of rows");
-            let talk = Conversation::open(role, C::PURPOSE, study, &opening, leg);
-            Line { peer, talk, key: [0; 32], columns: 0, over: false }
-        };
+            Conversation::open(role, purpose, study, &opening, Leg::new(role, peer, "a proof of rows"))
+        })
+    }
+
+    fn of_lines(
+        study: &Study<Vertical>,
+        (role, run): (Role, RunId),
+        centre: C,
+        mut talk: impl FnMut(Role) -> Conversation<Leg>,
+    ) -> Hub<C> {
+        let line = |peer: Role| Line { peer, talk: talk(peer), key: [0; 32], columns: 0, over: false };
         let lines = Lines(study.others(role).into_iter().map(line).collect());
-        let (study, run) = (study.digest(), opening.run);
-        Hub { role, lines, centre, output: None, over: false, study, run, dealt: 0 }
+        Hub { role, lines, centre, output: None, over: false, study: study.digest(), run, dealt: 0 }
     }
 
     /// Whose side it is.
@@ -121,6 +136,42 @@ impl<C: Centre> Hub<C> {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         self.centre.progress()
+    }
+
+    /// How much longer than others the next message of a follower may take.
+    pub fn allowance(&self) -> Duration {
+        self.centre.allowance()
+    }
+
+    /// Goes on with what was kept of a run that was interrupted; says what goes out on which line.
+    ///
+    /// # Errors
+    /// Why the run ends.
+    pub fn start(&mut self) -> Result<Vec<Say>, Abort> {
+        let mut says = Vec::new();
+        loop {
+            let before = self.position();
+            for line in self.lines.0.iter_mut().filter(|line| !line.over) {
+                let turn = line.talk.start()?;
+                line.push(turn, &mut says);
+            }
+            self.go_on(&mut says)?;
+            if self.position() == before {
+                break;
+            }
+        }
+        // Of what was said on a line before the interruption its newest is said again.
+        let mut newest: Vec<Say> = Vec::new();
+        while let Some(say) = says.pop() {
+            if newest.iter().all(|(peer, _)| *peer != say.0) {
+                newest.push(say);
+            }
+        }
+        Ok(newest)
+    }
+
+    fn position(&self) -> u64 {
+        self.lines.0.iter().map(|line| line.talk.position()).sum()
     }
 
     /// What came of it, once it is over.
@@ -143,7 +194,8 @@ impl<C: Centre> Hub<C> {
         let mut says = Vec::new();
         let turn = line.talk.receive(from, message)?;
         line.push(turn, &mut says);
-        self.go_on(says)
+        self.go_on(&mut says)?;
+        Ok(says)
     }
 
     /// What the dealer is to be asked for, each order once; to be asked after every message.
@@ -175,11 +227,13 @@ impl<C: Centre> Hub<C> {
             Refusal::Fault(fault) => abort(fault),
             Refusal::Abort(abort) => abort,
         })?;
-        self.go_on(Vec::new())
+        let mut says = Vec::new();
+        self.go_on(&mut says)?;
+        Ok(says)
     }
 
     /// Takes all steps that can be taken.
-    fn go_on(&mut self, mut says: Vec<Say>) -> Result<Vec<Say>, Abort> {
+    fn go_on(&mut self, says: &mut Vec<Say>) -> Result<(), Abort> {
         while !self.over {
             match self.centre.advance(&mut self.lines)? {
                 Advance::Waits => break,
@@ -192,9 +246,9 @@ impl<C: Centre> Hub<C> {
         }
         for line in self.lines.0.iter_mut().filter(|line| !line.over) {
             let turn = line.talk.go_further()?;
-            line.push(turn, &mut says);
+            line.push(turn, says);
         }
-        Ok(says)
+        Ok(())
     }
 }
 
@@ -214,7 +268,12 @@ impl Line {
 
     /// That the follower said something else than the step expects.
     fn said_instead(&self, body: &Body, expected: &'static str) -> Abort {
-        Abort::Peer { peer: self.peer, fault: PeerFault::Kind { came: body.kind(), expected } }
+        self.said(body.kind(), expected)
+    }
+
+    /// The same of the kind of what it said.
+    fn said(&self, came: &'static str, expected: &'static str) -> Abort {
+        Abort::Peer { peer: self.peer, fault: PeerFault::Kind { came, expected } }
     }
 
     /// That the follower broke the protocol.

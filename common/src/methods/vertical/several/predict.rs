@@ -29,7 +29,9 @@ impl Hub<PredictCentre> {
 impl Centre for PredictCentre {
     type Output = Scores;
 
-    const PURPOSE: Purpose = Purpose::Predict;
+    fn purpose(&self) -> Purpose {
+        Purpose::Predict
+    }
 
     fn progress(&self) -> Progress {
         Progress::lining_up()

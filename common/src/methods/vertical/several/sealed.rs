@@ -76,7 +76,9 @@ impl Hub<SealedCentre> {
 impl Centre for SealedCentre {
     type Output = VerticalFit;
 
-    const PURPOSE: Purpose = Purpose::Fit;
+    fn purpose(&self) -> Purpose {
+        Purpose::Fit
+    }
 
     fn progress(&self) -> Progress {
         match &self.stage {

@@ -70,7 +70,7 @@ fn it_finds_what_the_parties_find_between_them() {
 #[test]
 fn a_capacity_hides_the_lengths_of_the_lists_here_too() {
     let [a, b] = overlapping([40, 30], 20);
-    let rules = Rules { capacity: Some(BySide { alice: 45, bob: 50 }), ..rules(&[vec![0]]) };
+    let rules = Rules { capacity: Some(BySide::two(45, 50)), ..rules(&[vec![0]]) };
     let mut told = Vec::new();
     let results = spoilt(
         &rules,
