@@ -114,7 +114,7 @@ impl SealedFit {
         let mut both = 0;
         for order in &self.orders {
             match order {
-                Order::Table(_) => {}
+                Order::Table(_) | Order::Several(..) => {}
                 Order::Rows(shape) => {
                     both += element(shape.rows, shape.terms);
                     bytes.from_dealer += element(shape.rows, 1);
