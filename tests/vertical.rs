@@ -1,8 +1,10 @@
 //! The vertical fit against the pooled one, over the simulated line.
 
-use fedreg_common::fit::Termination;
+use fedreg_common::fit::{Termination, Test};
+use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::report::hypothesis::{self, Fitted, HypothesisError};
 use fedreg_common::sim::pair::Faults;
-use fedreg_tests::vectors::{self, CrossValidation, Glm, Implied, Penalised, Unbounded};
+use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Hypotheses, Implied, LinearTest, Penalised, Unbounded};
 use fedreg_tests::vertical::{family, fitted, implied_off, run, statistics_off, study};
 
 /// The digits that are promised: 1e-8 of the reference, or of a thousandth of its standard error where that is more.
@@ -184,4 +186,68 @@ fn cross_validation_gives_the_means_and_errors_of_cv_glmnet() {
             assert_eq!(fit.lambda, Some((reference.lambda_min, reference.lambda_1se)), "{}", case.name);
         }
     }
+}
+
+/// A fit as its report would have it.
+fn reported<'a>(case: &'a Case, fit: &'a VerticalFit) -> Fitted<'a> {
+    Fitted {
+        family: family(&case.family),
+        outcome: &case.outcome,
+        statistics: &fit.statistics,
+        coefficients: &fit.coefficients,
+        covariance: fit.covariance.as_ref(),
+        unfit: None,
+    }
+}
+
+/// How far a test is off another, in units of 1e-8 of its numbers.
+fn test_off(name: &str, got: Option<&Test>, expected: &Test) -> Vec<(f64, String)> {
+    let got = got.unwrap_or_else(|| panic!("{name}: no test"));
+    assert_eq!((got.df, got.df_residual), (expected.df, expected.df_residual), "{name}");
+    let off = |got: f64, expected: f64| (got - expected).abs() / (1e-8 * expected.abs());
+    let sentence = format!("{name}: {got:?} {expected:?}");
+    vec![(off(got.statistic, expected.statistic).max(off(got.p_value, expected.p_value)), sentence)]
+}
+
+#[test]
+fn tests_of_nested_fits_and_of_linear_hypotheses_are_those_of_r() {
+    let (mut all, mut cases) = (Vec::new(), 0);
+    let known: Vec<Glm> = vectors::all("glm");
+    for reference in vectors::all::<Hypotheses>("hypotheses") {
+        let case = &known.iter().find(|glm| glm.case.name == reference.name).unwrap().case;
+        let mut less = case.clone();
+        (less.alice, less.bob) = (reference.smaller.alice.clone(), reference.smaller.bob.clone());
+        let [small, large] =
+            [&less, case].map(|case| fitted(run(&study(case, "[fit]\ntol = 1e-12\n"), &case.file(), Faults::NONE)));
+        for side in [0, 1] {
+            let name = format!("{} {side}", case.name);
+            let [small, large] = [reported(&less, &small[side]), reported(case, &large[side])];
+            let nested = hypothesis::nested(small, large).unwrap();
+            all.extend(test_off(&name, nested.likelihood_ratio.as_ref(), &reference.likelihood_ratio));
+            assert_eq!(nested.f.is_some(), reference.f.is_some(), "{name}");
+            all.extend(reference.f.iter().flat_map(|f| test_off(&name, nested.f.as_ref(), f)));
+            let back = hypothesis::nested(large, small).unwrap_err().to_string();
+            assert!(back.contains("give the smaller fit first"), "{name}: {back}");
+            cases += 1;
+        }
+        for LinearTest { hypotheses, test } in &reference.linear {
+            let name = format!("{} {hypotheses:?}", case.name);
+            let tested = hypothesis::linear(reported(case, &large[0]), hypotheses).unwrap();
+            all.extend(test_off(&name, tested.test.as_ref(), test));
+            let twice: Vec<String> = hypotheses.iter().chain(hypotheses).cloned().collect();
+            assert_eq!(
+                hypothesis::linear(reported(case, &large[0]), &twice),
+                Err(HypothesisError::Dependent),
+                "{name}"
+            );
+            // Bob's report has no covariance of Alice's coefficients.
+            let at_bob = hypothesis::linear(reported(case, &large[1]), hypotheses).unwrap_err().to_string();
+            assert!(at_bob.contains("no coefficient with an estimate"), "{name}: {at_bob}");
+        }
+    }
+    assert_eq!(cases, 18);
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    println!("worst {:?}", &all[..5]);
+    let bad: Vec<_> = all.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
+    assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), all.len(), &bad[..bad.len().min(12)]);
 }

@@ -16,6 +16,7 @@ use fedreg_proto::shell::{self, Values, values};
 use crate::check::{self, CheckArguments, Checked};
 use crate::config::{Config, Overrides};
 use crate::drive::Patience;
+use crate::hypotheses::{self, TestCommand};
 use crate::interrupts::with_interrupts;
 use crate::matching::{self, Found, Outlook};
 use crate::output::{self, Format};
@@ -42,6 +43,9 @@ enum Command {
     /// The privacy budget of this party's data, and the ledger of what was spent
     #[command(subcommand)]
     Privacy(PrivacyCommand<Overrides>),
+    /// Test nested fits or linear hypotheses from reports; opens no connection
+    #[command(subcommand)]
+    Test(TestCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
 }
@@ -149,7 +153,7 @@ pub fn command_of_named() -> clap::Command {
         .long(NAME)
         .value_name("NAME")
         .value_parser(|name: &str| name.parse::<Role>())
-        .help("Which party of the study this is, by its name there; `certs` alone does without");
+        .help("Which party of the study this is, by its name there; `certs` and `test` do without");
     shell::command::<Command>("party", PART).arg(name)
 }
 
@@ -167,7 +171,7 @@ pub fn run_named(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     shell::run_as((&who, "party"), program, &arguments, Failure::exit, |command, call| match (named, command) {
         (Some(role), command) if role.is_party() => execute(role, command, call),
         (Some(role), _) => Err(Failure::Usage(format!("--name: {role} is not the name of a party"))),
-        (None, command @ Command::Certs(_)) => execute(Role::Alice, command, call),
+        (None, command @ (Command::Certs(_) | Command::Test(_))) => execute(Role::Alice, command, call),
         (None, _) => Err(Failure::Usage("--name is missing: which party of the study is this?".to_string())),
     })
 }
@@ -189,6 +193,7 @@ fn execute(role: Role, command: Command, call: String) -> Result<Exit, Failure> 
         Command::Match(arguments) => match_rows(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
         Command::Privacy(command) => privacy::run(&privacy::PARTY, role, &command).map(|()| Exit::Done),
+        Command::Test(command) => hypotheses::run(&command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
     }
 }

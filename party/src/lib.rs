@@ -10,6 +10,7 @@ pub mod config;
 pub mod convene;
 pub mod drive;
 mod failure;
+mod hypotheses;
 mod interrupts;
 mod job;
 pub mod ledger;

@@ -73,6 +73,30 @@ pub struct Implied {
     pub performance: Option<serde_json::Value>,
 }
 
+/// Tests of nested fits and of linear hypotheses.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Hypotheses {
+    pub name: String,
+    pub smaller: Columns,
+    pub f: Option<Test>,
+    pub likelihood_ratio: Test,
+    pub linear: Vec<LinearTest>,
+}
+
+/// Columns of the parties.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Columns {
+    pub alice: Vec<String>,
+    pub bob: Vec<String>,
+}
+
+/// A test of some hypotheses together.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LinearTest {
+    pub hypotheses: Vec<String>,
+    pub test: Test,
+}
+
 /// The covariance matrix of all estimates.
 #[derive(Debug, Clone, Deserialize)]
 pub struct WholeCovariance {

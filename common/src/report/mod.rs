@@ -11,6 +11,7 @@ pub mod caution;
 pub(crate) mod coefficients;
 pub mod csv;
 pub(crate) mod function;
+pub mod hypothesis;
 pub mod json;
 pub mod layout;
 mod matching;

@@ -171,7 +171,10 @@ impl StudyFile {
         let two = "is for two parties, alice and bob, so far";
         match self.mode {
             Mode::Plain | Mode::Sealed => {}
-            Mode::Private => return Err(value("mode", format!("is \"private\", which {two}: use mode = \"plain\""))),
+            Mode::Private => {
+                let problem = format!("is \"private\", which {two}: use mode = \"sealed\" or \"plain\"");
+                return Err(value("mode", problem));
+            }
         }
         if self.matching.is_some() && self.mode != Mode::Plain {
             return Err(value("match", "is for mode = \"plain\" among several parties so far".to_string()));

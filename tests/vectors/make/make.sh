@@ -14,6 +14,7 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" glm.py "$work/cases.json" "$work/glm.json"
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
 Rscript statistics.R ..
+Rscript hypotheses.R ..
 "$python" methods.py
 "$python" robust.py
 "$python" secure.py ../secure

@@ -162,10 +162,9 @@ fn a_column_that_one_party_holds_alone_is_the_leaders() {
 fn what_several_parties_cannot_do_is_refused_by_key() {
     for (more, says) in [
         (
-            "mode = \"sealed\"",
-            "`mode` is \"sealed\", which is for two parties, alice and bob, so far: use mode = \"plain\"",
+            "mode = \"private\"",
+            "`mode` is \"private\", which is for two parties, alice and bob, so far: use mode = \"sealed\" or \"plain\"",
         ),
-        ("mode = \"private\"", "`mode` is \"private\", which is for two parties, alice and bob, so far"),
         ("[inference]\nsender = \"bob\"", "`inference.sender` names bob, and has no place among several parties"),
         (
             "[prediction]\nresult_to = \"bob\"",
@@ -178,6 +177,31 @@ fn what_several_parties_cannot_do_is_refused_by_key() {
         assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
     }
     assert!(Study::parse(&format!("{THREE}\n[prediction]\nresult_to = \"alice\"")).is_ok());
+}
+
+#[test]
+fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
+    let sealed = |more: &str| format!("mode = \"sealed\"\n{THREE}\n{more}");
+    assert!(Study::parse(&sealed("")).is_ok());
+    assert!(Study::parse(&sealed("[weights]\ncolumn = \"w\"\nheld_by = \"all\"")).is_ok());
+    for (more, says) in [
+        (
+            "[model]\nfamily = \"binomial\"",
+            "`model.family` is binomial: a sealed binomial fit is for two parties, alice and bob",
+        ),
+        (
+            "[model]\nfamily = \"poisson\"",
+            "`model.family` is poisson: a sealed poisson fit is for two parties, alice and bob",
+        ),
+        ("[penalty]\nlambda = 0.1", "`penalty` is given: a penalty in sealed mode is for two parties"),
+        ("[sealed]\nopens = \"both\"", "`sealed.opens` is both, which is for two parties"),
+        (
+            "[weights]\ncolumn = \"w\"\nheld_by = \"alice\"",
+            "`weights.held_by` is one party: in sealed mode all parties scale their rows by the weights",
+        ),
+    ] {
+        assert!(complaint(&sealed(more)).contains(says), "{says}: {}", complaint(&sealed(more)));
+    }
 }
 
 #[test]
