@@ -18,10 +18,9 @@
 
 use std::collections::BTreeSet;
 
-use super::agreement::Agreement;
 use super::lists::{NO_RECORD, Own, Revealed, Turns};
 use super::message::{COMMON, Match, Number, NumberKind, Part, PartKind};
-use super::{Lists, MatchScript, PASS_OF_PROOF, PassCounts, Stage};
+use super::{Lists, MatchScript, PassCounts, Stage};
 use crate::conversation::Refusal;
 use crate::data::align::Mask;
 use crate::session::{Abort, PeerFault};
@@ -234,11 +233,6 @@ impl MatchScript {
             None => self.proving(),
             Some(_) => Ok(Stage::Common(Box::new(Common::new()))),
         }
-    }
-
-    pub(super) fn proving(&self) -> Result<Stage, Abort> {
-        let scalar = self.scalar(PASS_OF_PROOF)?;
-        Ok(Stage::Agree(Box::new(Agreement::new((self.role, self.peer), &self.run, scalar, self.held()))))
     }
 
     /// Says the next of what tells a follower which of its records all have.
