@@ -376,3 +376,45 @@ fn a_look_and_a_check_name_what_the_leader_and_what_the_others_let_leave() {
         "{bob}"
     );
 }
+
+#[test]
+fn a_study_of_three_that_says_so_is_matched_by_its_fit_and_a_party_that_leaves_ends_it_for_all() {
+    let world =
+        three(&format!("{STUDY}{}", MATCH.replace("min_matched = 100", "run = \"auto\"\n    min_matched = 100")));
+    let fit = |comes: &[&str]| {
+        forget_addresses(&world);
+        let (coordinator, address) = world.coordinator_with(&["--wait", "20", "--keep"]);
+        // Two runs behind each other at one address.
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let start = |name: &&str| {
+            let (config, data) = (format!("{name}.toml"), format!("{name}.csv"));
+            let line = [if *name == "carol" { "--listen" } else { "--connect" }, &free];
+            let fixed = ["fit", "--coordinator", &address, "--wait", "3", "--format", "json"];
+            world.start(name, &[&fixed[..], &["--config", &config, "--data", &data], &line].concat())
+        };
+        let running: Vec<Running> = comes.iter().map(start).collect();
+        let ended: Vec<Ended> = running.into_iter().map(Running::end).collect();
+        drop(coordinator);
+        ended
+    };
+    for ended in fit(&["carol", "alice"]) {
+        assert!(ended.code == 69 && ended.log.contains("waited 3 s for bob"), "{}", ended.log);
+    }
+    for name in NAMES {
+        assert!(!world.path(&format!("{name}-state/matches.jsonl")).exists(), "nothing began");
+    }
+    for ended in fit(&NAMES) {
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        assert_eq!(json(&ended.out)["match"]["matched"], 120);
+        assert!(ended.log.contains("matching first"), "{}", ended.log);
+    }
+    assert_common(&world, "by the fit");
+    // A fit with the match of another run at one party.
+    for name in NAMES {
+        fs::rename(world.path(&format!("{name}-state/match")), world.path(&format!("{name}-first"))).unwrap();
+    }
+    codes(&matched(&world), 0);
+    let first = ["--match", "bob-first"];
+    let ended = joint(&world, &["fit"], [&[], &[], &first]);
+    codes(&ended, 76);
+}
