@@ -437,9 +437,10 @@ impl MatchScript {
 
     fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
         let (counted, side) = (lists.theirs.count(), self.side());
+        let theirs = lists.sizes[1 - side];
         let own =
             lists.prepare(&Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass: self.pass, side });
-        let before = self.several.as_mut().map_or_else(Vec::new, |several| several.seat.keep(own));
+        let before = self.several.as_mut().map_or_else(Vec::new, |several| several.seat.keep(own, theirs));
         let revealed = Revealed::new(own);
         if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
             return self.behind_the_gate();

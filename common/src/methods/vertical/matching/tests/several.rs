@@ -428,6 +428,35 @@ fn a_follower_that_does_not_follow_the_protocol_ends_the_run_for_all() {
 }
 
 #[test]
+fn entries_of_several_passes_are_one_record_only_where_that_can_be() {
+    let rows = |from: u16| -> Vec<Row> { (from..from + 40).map(|key| [Some(key), Some(key + 99), None]).collect() };
+    let shifted = |from: u16| -> Vec<Row> {
+        (from..from + 40).map(|key| [(key % 2 == 0).then_some(key), Some(key + 99), None]).collect()
+    };
+    let tables: [Vec<Row>; 3] = [rows(0), shifted(0), shifted(0)];
+    let tables = tables.each_ref().map(Vec::as_slice);
+    let cases: [(&str, fn(&mut Vec<u8>)); 4] = [
+        ("a later pass", |bytes| bytes[..4].copy_from_slice(&1_u32.to_le_bytes())),
+        ("behind the list", |bytes| bytes[..8].copy_from_slice(&[0, 0, 0, 0, 20, 0, 0, 0])),
+        ("one place for two", |bytes| bytes.chunks_mut(8).for_each(|entry| entry.fill(0))),
+        ("cut", |bytes| bytes.truncate(bytes.len() - 8)),
+    ];
+    for (what, change) in cases {
+        let (abort, said) = against(&[vec![0], vec![1]], tables, |from, message| {
+            if let (true, Body::Match(Match::Part(part))) = (from == role("office"), &mut message.body)
+                && part.what == PartKind::Same
+            {
+                change(&mut part.bytes);
+            }
+        });
+        assert!(matches!(&abort, Abort::Peer { peer, .. } if *peer == role("office")), "{what}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{what}");
+        assert!(!said.iter().any(|(_, message)| tells_membership(message)), "{what}");
+    }
+    assert_eq!(found(run_with(&rules_of_three(&[vec![0], vec![1]], 5), tables, Faults::NONE).0)[0].order.len(), 40);
+}
+
+#[test]
 fn a_follower_cannot_speak_for_another_and_cannot_change_what_it_said() {
     let tables: [Vec<Row>; 3] = [one_key(0..60), one_key(0..50), one_key(0..40)];
     let tables = tables.each_ref().map(Vec::as_slice);
