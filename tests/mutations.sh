@@ -562,7 +562,7 @@ mutate "a scalar used in every run" common/src/secure/group.rs \
 mutate "the identity taken for an element" common/src/secure/group.rs \
     's/\.filter\(\|element\| !element\.is_identity\(\)\)//' secure::group::tests::elements matching::tests::hostile
 mutate "matches revealed before the gate" $match/mod.rs \
-    's/if !self\.gate\(lists\.counts, lists\.sizes\[1 - side\], counted\) \{/if !self.gate(lists.counts, lists.sizes[1 - side], counted) \&\& self.pass > 0 {/; s/(Stage::Reveal \{ lists, turns, revealed \} if turns\.next\(\)\.is_none\(\) => \{)/$1\n                    if !self.passes[0].revealed {\n                        return Err(self.closed());\n                    }/' \
+    's/if !self\.gate\(lists\.counts, lists\.sizes\[1 - side\], counted\) \{/if !self.gate(lists.counts, lists.sizes[1 - side], counted) \&\& self.pass > 0 {/; s/(Stage::Reveal \{ lists, turns, revealed, before \} if turns\.next\(\)\.is_none\(\) => \{)/$1\n                    if !self.passes[0].revealed {\n                        return Err(self.closed());\n                    }/' \
     matching::tests::a_first_pass
 mutate "the policy of the peer left out of the gate" $match/checks.rs \
     's/self\.min_matched = self\.min_matched\.max\(theirs\.min_matched\);//' matching::tests::a_first_pass
@@ -579,8 +579,25 @@ mutate "matched records in the order of the file" $match/mod.rs \
 mutate "lists of a peer in any order" $match/lists.rs \
     's/last\.is_some_and\(\|last\| last >= \*value\)/last.is_some_and(|_| false)/' matching::tests::hostile::elements
 mutate "the own proof taken back" $match/agreement.rs \
-    's/came != self\.proof\(self\.role\.partner\(\), &theirs\)\?/came != self.proof(self.role.partner(), \&theirs)? \&\& came != self.proof(self.role, \&theirs)?/' \
+    's/came != self\.proof\(self\.peer, &theirs\)\?/came != self.proof(self.peer, \&theirs)? \&\& came != self.proof(self.role, \&theirs)?/' \
     matching::tests::hostile::the_own_proof
+several=common/src/methods/vertical/several/matching.rs
+mutate "reveal before every pair's gate" $several \
+    's/released: None, common/released: Some(Hold::Counts), common/' matching::tests::several::nobody_reveals matching::tests::several::the_leader_asks
+mutate "membership told before the common gate" $several \
+    's/if \(places\.len\(\) as u64\) < fewest \{/if places.is_empty() \&\& fewest > 0 {/' matching::tests::several::no_follower_is_told
+mutate "a follower's map credited to another" $several \
+    's/self\.pairs\.iter_mut\(\)\.zip\(&linked\)/self.pairs.iter_mut().zip(linked.iter().rev())/' matching::tests::several::all_find
+mutate "one scalar for all pairs" $several \
+    's/&opening\.seed, peer\.name\(\)\.as_bytes\(\)\]/\&opening.seed, b"".as_slice()]/' matching::tests::several::a_follower_hears
+mutate "the common order that of the leader's file" $several \
+    's/places\.sort_unstable\(\);//' matching::tests::several::a_follower_hears
+mutate "the last of a proof said before all have proved" $match/several.rs \
+    's/agreement\.is_at_its_last\(\) => Some/agreement.is_at_its_last() \&\& self.pass > 99 => Some/' matching::tests::several::the_leader_asks
+mutate "entries of two records taken for one" $match/several.rs \
+    's/ \|\| known\.windows\(2\)\.any\(\|pair\| pair\[0\] == pair\[1\]\)//' matching::tests::several::entries_of
+mutate "a record linked by two passes" $match/several.rs \
+    's/\.filter\(\|\(_, _, first\)\| !linked\.contains\(first\)\)/.filter(|_| true)/' matching::tests::several::a_record_that matching::tests::several::all_find
 mutate "shared dummies of a merge not looked for" $match/merging.rs \
     's/self\.is_complete\(\) && self\.shared != SHARED/self.is_complete() \&\& self.shared > SHARED/' matching::tests::merged::a_coordinator_that_drops
 mutate "own dummies taken for matches" $match/merging.rs \

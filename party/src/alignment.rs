@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fedreg_common::data::Frame;
 use fedreg_common::data::matching::alignment::{Alignment, AlignmentError, Expected, MatchPurpose, MatchRecord};
-use fedreg_common::id::{Digest, Role};
+use fedreg_common::id::Digest;
 use fedreg_common::report::MatchReport;
 use fedreg_common::session::Abort;
 use fedreg_common::study::VerticalGuarantee;
@@ -31,12 +31,13 @@ pub(crate) fn is_there(folder: &Path) -> bool {
 }
 
 /// That there is no match, with the command that makes one.
-pub(crate) fn missing(role: Role, purpose: MatchPurpose, folder: &Path) -> Failure {
+pub(crate) fn missing(party: Party<'_>, purpose: MatchPurpose, folder: &Path) -> Failure {
+    let role = party.role;
     let (more, run) = match purpose {
         MatchPurpose::Fit => ("", "`fit`"),
         MatchPurpose::Predict => (" --purpose predict", "`predict`"),
     };
-    let there = match role.partner() == role {
+    let there = match party.study.is_of_several() {
         false => format!("`{} match{more}` there", role.partner()),
         true => "the same at all other parties".to_string(),
     };
@@ -67,7 +68,7 @@ pub(crate) fn write(folder: &Folder, alignment: &Alignment) -> Result<(), Failur
 fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<Alignment, Failure> {
     let folder = party.config.matching.folder(purpose, &party.config.state);
     if !is_there(&folder) {
-        return Err(missing(party.role, purpose, &folder));
+        return Err(missing(party, purpose, &folder));
     }
     refuse_what_cannot_be_read_again(party)?;
     let (binary, record) = (folder.join(BINARY), folder.join(RECORD));

@@ -126,7 +126,7 @@ pub(crate) fn is_due(party: Party<'_>, purpose: MatchPurpose) -> Result<bool, Fa
     }
     match (terms.run, purpose) {
         (MatchRun::Auto, MatchPurpose::Fit) => Ok(true),
-        (MatchRun::Auto | MatchRun::Command, _) => Err(alignment::missing(party.role, purpose, &folder)),
+        (MatchRun::Auto | MatchRun::Command, _) => Err(alignment::missing(party, purpose, &folder)),
     }
 }
 

@@ -14,7 +14,7 @@ use fedreg_proto::wire::frame::Kind;
 use fedreg_proto::wire::{self, Frame, start};
 use proptest::prelude::*;
 
-const PARTS: [PartKind; 3] = [PartKind::Masked, PartKind::Doubled, PartKind::Reveal];
+const PARTS: [PartKind; 5] = [PartKind::Masked, PartKind::Doubled, PartKind::Reveal, PartKind::Same, PartKind::Common];
 
 fn said(what: Match) -> Message {
     message(0, Body::Match(what))
@@ -27,7 +27,7 @@ fn part(what: PartKind, entries: usize) -> Message {
 
 /// Any message of a match.
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
-    let numbers = prop::sample::select(vec![NumberKind::Size, NumberKind::Count]);
+    let numbers = prop::sample::select(vec![NumberKind::Size, NumberKind::Count, NumberKind::Common]);
     prop_oneof![
         (any::<[u32; 4]>(), any::<u64>()).prop_map(|([normaliser, a, b, c], min_matched)| {
             said(Match::Terms(Terms { normaliser, unicode: [a, b, c], min_matched }))
@@ -59,9 +59,9 @@ pub(crate) fn any_form() -> impl Strategy<Value = start::Body> {
                 })
             }
         ),
-        (-1..4_i32, any::<u32>(), any::<u64>())
-            .prop_map(|(what, pass, number)| start::Body::MatchNumber(wire::MatchNumber { what, pass, number })),
         (-1..5_i32, any::<u32>(), any::<u64>())
+            .prop_map(|(what, pass, number)| start::Body::MatchNumber(wire::MatchNumber { what, pass, number })),
+        (-1..7_i32, any::<u32>(), any::<u64>())
             .prop_map(|(what, pass, first)| start::Body::MatchPart(wire::MatchPart { what, pass, first })),
         proof.prop_map(|proof| start::Body::MatchAgree(wire::MatchAgree { proof: proof.into() })),
     ]
@@ -87,6 +87,8 @@ fn parts_that_are_empty_too_long_or_cut_within_an_entry_are_refused() {
         (wire::MatchPartKind::Masked, "masked keys", 32_u64),
         (wire::MatchPartKind::Doubled, "tags of keys", 16),
         (wire::MatchPartKind::Reveal, "positions of matches", 4),
+        (wire::MatchPartKind::Same, "places of the same records", 8),
+        (wire::MatchPartKind::Common, "places of the records that all have", 8),
     ] {
         let most = PART_BYTES as u64 / unit;
         assert_eq!(fault([start(kind, 0)]), too_long(name, 0, most));
@@ -107,7 +109,7 @@ fn digests_of_another_length_and_kinds_that_do_not_exist_are_refused() {
         let agree = wire::MatchAgree { proof };
         assert!(matches!(fault([refused(start::Body::MatchAgree(agree))]), PeerFault::Garbage(_)));
     }
-    for what in [0, 3, -1] {
+    for what in [0, 4, -1] {
         let number = wire::MatchNumber { what, pass: 0, number: 1 };
         assert!(matches!(fault([refused(start::Body::MatchNumber(number))]), PeerFault::Garbage(_)));
     }

@@ -1,11 +1,12 @@
 //! Reports of several parties: merged in the study's order, a colour each, and who learnt what from whom.
 
+use crate::data::matching::alignment::PassRecord;
 use crate::fit::Coefficient;
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::report::layout;
 use crate::report::merge::{MergeError, merge_all};
-use crate::report::{Disclosure, PerParty, Report};
+use crate::report::{Disclosure, MatchReport, PerParty, Report};
 
 fn order() -> Vec<Role> {
     ["carol", "alice", "bob"].map(|name| name.parse().unwrap()).to_vec()
@@ -80,4 +81,52 @@ fn each_of_several_parties_has_a_colour_and_a_row_of_what_it_learnt() {
     // An own report knows what left itself, and no more.
     let own = layout(&own()[1]).text();
     assert!(own.contains("carol -          singly, rank 2 singly"), "{own}");
+}
+
+#[test]
+fn what_each_of_several_parties_learnt_in_a_match_is_said_once_and_with_whom_it_matched() {
+    let [carol, alice, bob] = order()[..] else { panic!("three") };
+    let pass = |with: Option<Role>, name: &str, matched: u64| PassRecord {
+        name: name.to_string(),
+        with,
+        own_eligible: 200,
+        peer_eligible: 190,
+        matched,
+        ..PassRecord::default()
+    };
+    let own_of = |role: Role| MatchReport {
+        run: "1".to_string(),
+        protocol: "direct".to_string(),
+        rows: 200,
+        matched: 120,
+        leader: Some(carol),
+        passes: match role == carol {
+            true => vec![
+                pass(Some(alice), "pid", 130),
+                pass(Some(alice), "name", 30),
+                pass(Some(bob), "pid", 112),
+                pass(Some(bob), "name", 28),
+            ],
+            false => vec![pass(None, "pid", 130), pass(None, "name", 30)],
+        },
+    };
+    let mut reports = own();
+    for report in &mut reports {
+        report.matching = report.role.map(|role| PerParty::Own(own_of(role)));
+    }
+    let all = merged(&reports).unwrap();
+    let (text, page) = (layout(&all).text(), layout(&all).html());
+    for line in [
+        "Rows that all parties have: 120 (match by direct)",
+        "took part: 160 of alice, 140 of bob",
+        "carol learnt which entries of several passes are one row of a party, and not which row",
+        "which of its own rows are among the 120 that all have",
+        "of the 200 rows of bob 80 are not in all tables",
+    ] {
+        assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
+        assert!(page.contains(line) || line.starts_with("Rows"), "{line}");
+    }
+    assert!(text.contains("carol alice pid") && text.contains("bob   carol pid"), "{text}");
+    let follower = own_of(bob).text(bob);
+    assert!(follower.contains("carol learnt which 160 of its own rows bob has too"), "{follower}");
 }

@@ -374,13 +374,14 @@ impl MatchScript {
                     self.next_pass()?
                 }
                 Stage::Count { said: 2, lists } => self.gate_of_lists(lists)?,
-                Stage::Reveal { lists, turns, revealed, before } if turns.next().is_none() => match self.several {
-                    None => {
+                Stage::Reveal { lists, turns, revealed, before } if turns.next().is_none() => {
+                    if self.several.is_some() {
+                        self.revealed(&lists, revealed, before)?
+                    } else {
                         self.add(revealed.records, lists.theirs.matched());
                         self.next_pass()?
                     }
-                    Some(_) => self.revealed(&lists, revealed, before)?,
-                },
+                }
                 Stage::Same { turns, before, records } if turns.next().is_none() => self.resolved(&before, &records)?,
                 Stage::Common(common) if common.is_over() => self.proving()?,
                 Stage::Agree(agreement) if agreement.side().is_none() => Stage::Over,
@@ -436,9 +437,10 @@ impl MatchScript {
 
     fn gate_of_lists(&mut self, mut lists: Box<Lists>) -> Result<Stage, Abort> {
         let (counted, side) = (lists.theirs.count(), self.side());
+        let theirs = lists.sizes[1 - side];
         let own =
             lists.prepare(&Place { inputs: &self.inputs, secret: &self.secret, run: &self.run, pass: self.pass, side });
-        let before = self.several.as_mut().map_or_else(Vec::new, |several| several.seat.keep(own));
+        let before = self.several.as_mut().map_or_else(Vec::new, |several| several.seat.keep(own, theirs));
         let revealed = Revealed::new(own);
         if !self.gate(lists.counts, lists.sizes[1 - side], counted) {
             return self.behind_the_gate();
@@ -452,6 +454,11 @@ impl MatchScript {
         }
         self.pass += 1;
         Ok(Stage::Size { said: 0, eligible: self.eligible()?, peer: 0 })
+    }
+
+    fn proving(&self) -> Result<Stage, Abort> {
+        let scalar = self.scalar(PASS_OF_PROOF)?;
+        Ok(Stage::Agree(Box::new(Agreement::new((self.role, self.peer), &self.run, scalar, self.held()))))
     }
 
     fn absorb_number(&mut self, came: Number) -> Result<(), Refusal> {

@@ -18,10 +18,9 @@
 
 use std::collections::BTreeSet;
 
-use super::agreement::Agreement;
 use super::lists::{NO_RECORD, Own, Revealed, Turns};
 use super::message::{COMMON, Match, Number, NumberKind, Part, PartKind};
-use super::{Lists, MatchScript, PASS_OF_PROOF, PassCounts, Stage};
+use super::{Lists, MatchScript, PassCounts, Stage};
 use crate::conversation::Refusal;
 use crate::data::align::Mask;
 use crate::session::{Abort, PeerFault};
@@ -57,6 +56,8 @@ pub(super) struct Several {
 
 pub(super) enum Seat {
     Leader {
+        /// Entries of the follower's list of each pass.
+        sizes: Vec<u64>,
         links: Vec<Link>,
         /// Where the linked records of the follower stood first.
         linked: BTreeSet<Entry>,
@@ -104,7 +105,7 @@ pub(super) fn entries(bytes: &[u8]) -> Vec<Entry> {
 impl Several {
     pub(super) fn new(leads: bool, pairs: u64, records: usize) -> Several {
         let seat = match leads {
-            true => Seat::Leader { links: Vec::new(), linked: BTreeSet::new() },
+            true => Seat::Leader { sizes: Vec::new(), links: Vec::new(), linked: BTreeSet::new() },
             false => Seat::Follower { lists: Vec::new(), first: vec![NOWHERE; records] },
         };
         Several { pairs, seat, common: Vec::new(), draw: None, counted: 0, entries: 0 }
@@ -116,9 +117,16 @@ impl Several {
 }
 
 impl Seat {
-    /// Keeps at a follower what its list of the present pass was; gives for each entry where the same record stood first.
-    pub(super) fn keep(&mut self, own: &Own) -> Vec<Entry> {
-        let Seat::Follower { lists, first } = self else { return Vec::new() };
+    /// Keeps at a follower what its list of the present pass was, at the leader how long that is; gives at a follower for each entry where
+    /// the same record stood first.
+    pub(super) fn keep(&mut self, own: &Own, theirs: u64) -> Vec<Entry> {
+        let (lists, first) = match self {
+            Seat::Leader { sizes, .. } => {
+                sizes.push(theirs);
+                return Vec::new();
+            }
+            Seat::Follower { lists, first } => (lists, first),
+        };
         let pass = lists.len() as u32;
         let before = own.records().iter().map(|record| match *record {
             NO_RECORD => NOWHERE,
@@ -200,6 +208,21 @@ impl MatchScript {
     /// What follows where it is known which entries of a pass stood in an earlier one.
     pub(super) fn resolved(&mut self, before: &[Entry], records: &[(u32, u32)]) -> Result<Stage, Abort> {
         let pass = self.pass as u32;
+        if let Some(Several { seat: Seat::Leader { sizes, .. }, .. }) = &self.several {
+            let mut known: Vec<Entry> = before.iter().copied().filter(|entry| *entry != NOWHERE).collect();
+            known.sort_unstable();
+            let stood = |[earlier, position]: &Entry| {
+                *earlier < pass && sizes.get(*earlier as usize).is_some_and(|size| u64::from(*position) < *size)
+            };
+            if !known.iter().all(stood) || known.windows(2).any(|pair| pair[0] == pair[1]) {
+                let fault = PeerFault::Match {
+                    pass: pass + 1,
+                    what: PartKind::Same.name(),
+                    expected: "entries of earlier lists, each once",
+                };
+                return Err(Abort::Peer { peer: self.peer, fault });
+            }
+        }
         let place = |position: u32| match before.get(position as usize) {
             Some(before) if *before != NOWHERE => *before,
             _ => [pass, position],
@@ -210,7 +233,7 @@ impl MatchScript {
 
     /// At the leader, adds what a pass has found: own records, entries of the follower, and where these stood first.
     fn link(&mut self, found: Vec<(u32, Entry, Entry)>) {
-        let Some(Several { seat: Seat::Leader { links, linked }, .. }) = &mut self.several else { return };
+        let Some(Several { seat: Seat::Leader { links, linked, .. }, .. }) = &mut self.several else { return };
         let counted = found.len() as u64;
         let mut kept: Vec<(u32, Entry, Entry)> =
             found.into_iter().filter(|(_, _, first)| !linked.contains(first)).collect();
@@ -234,11 +257,6 @@ impl MatchScript {
             None => self.proving(),
             Some(_) => Ok(Stage::Common(Box::new(Common::new()))),
         }
-    }
-
-    pub(super) fn proving(&self) -> Result<Stage, Abort> {
-        let scalar = self.scalar(PASS_OF_PROOF)?;
-        Ok(Stage::Agree(Box::new(Agreement::new((self.role, self.peer), &self.run, scalar, self.held()))))
     }
 
     /// Says the next of what tells a follower which of its records all have.

@@ -8,9 +8,9 @@ use crate::secure::merging::Merged;
 use crate::sim::merger::merger;
 
 #[derive(Clone, Default)]
-struct Kept {
-    messages: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
-    begun: bool,
+pub(super) struct Kept {
+    pub(super) messages: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    pub(super) begun: bool,
 }
 
 impl Journal for Kept {

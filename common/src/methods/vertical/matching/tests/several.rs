@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::resumed::Kept;
 use super::*;
 use crate::methods::vertical::several::{Hub, MatchCentre};
 use crate::sim::several::{EndedSeveral, run_several};
@@ -202,6 +203,21 @@ fn the_leader_asks_nobody_to_reveal_before_all_have_counted() {
             assert!(first(follower, counted) < first(NAMES[0], counted));
             assert!(first(follower, revealed) < first(NAMES[0], told), "told before all have revealed");
             assert!(first(NAMES[0], told) < first(follower, proved));
+        }
+        // Neither hears the last of the proof before both have proved.
+        let last = |by: &str, to: &str| {
+            let mut proofs: BTreeMap<u64, usize> = BTreeMap::new();
+            for (at, (receiver, message)) in said.iter().enumerate() {
+                if message.header.sender == role(by) && *receiver == role(to) && body(message).is_some_and(proved) {
+                    proofs.entry(message.header.sequence).or_insert(at);
+                }
+            }
+            proofs.into_values().max().unwrap()
+        };
+        for follower in &NAMES[1..] {
+            for other in &NAMES[1..] {
+                assert!(last(other, NAMES[0]) < last(NAMES[0], follower));
+            }
         }
         assert!(
             !said
@@ -412,6 +428,35 @@ fn a_follower_that_does_not_follow_the_protocol_ends_the_run_for_all() {
 }
 
 #[test]
+fn entries_of_several_passes_are_one_record_only_where_that_can_be() {
+    let rows = |from: u16| -> Vec<Row> { (from..from + 40).map(|key| [Some(key), Some(key + 99), None]).collect() };
+    let shifted = |from: u16| -> Vec<Row> {
+        (from..from + 40).map(|key| [(key % 2 == 0).then_some(key), Some(key + 99), None]).collect()
+    };
+    let tables: [Vec<Row>; 3] = [rows(0), shifted(0), shifted(0)];
+    let tables = tables.each_ref().map(Vec::as_slice);
+    let cases: [(&str, fn(&mut Vec<u8>)); 4] = [
+        ("a later pass", |bytes| bytes[..4].copy_from_slice(&1_u32.to_le_bytes())),
+        ("behind the list", |bytes| bytes[..8].copy_from_slice(&[0, 0, 0, 0, 20, 0, 0, 0])),
+        ("one place for two", |bytes| bytes.chunks_mut(8).for_each(|entry| entry.fill(0))),
+        ("cut", |bytes| bytes.truncate(bytes.len() - 8)),
+    ];
+    for (what, change) in cases {
+        let (abort, said) = against(&[vec![0], vec![1]], tables, |from, message| {
+            if let (true, Body::Match(Match::Part(part))) = (from == role("office"), &mut message.body)
+                && part.what == PartKind::Same
+            {
+                change(&mut part.bytes);
+            }
+        });
+        assert!(matches!(&abort, Abort::Peer { peer, .. } if *peer == role("office")), "{what}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{what}");
+        assert!(!said.iter().any(|(_, message)| tells_membership(message)), "{what}");
+    }
+    assert_eq!(found(run_with(&rules_of_three(&[vec![0], vec![1]], 5), tables, Faults::NONE).0)[0].order.len(), 40);
+}
+
+#[test]
 fn a_follower_cannot_speak_for_another_and_cannot_change_what_it_said() {
     let tables: [Vec<Row>; 3] = [one_key(0..60), one_key(0..50), one_key(0..40)];
     let tables = tables.each_ref().map(Vec::as_slice);
@@ -444,4 +489,96 @@ fn a_follower_cannot_speak_for_another_and_cannot_change_what_it_said() {
     changed.body = Body::Go;
     let abort = hub.receive(role("laboratory"), changed).unwrap_err();
     assert!(matches!(abort, Abort::Peer { fault: PeerFault::Changed { .. }, .. }), "{abort}");
+}
+
+/// A run in which the leader is killed once it has taken in a number of messages, and goes on with what it kept: what all found, and every
+/// message without repeats.
+fn killed(rules: &Rules, tables: Tables<'_>, after: usize) -> (Vec<Matched>, BTreeMap<(Role, Role, u64), Message>) {
+    let kept = [Kept::default(), Kept::default()];
+    let leader_again = |begun: bool| {
+        let journal = |kept: &Kept| {
+            let begun = begun && !kept.messages.lock().unwrap().is_empty();
+            Box::new(Kept { begun, ..kept.clone() }) as Box<dyn Journal + Send>
+        };
+        leader(rules, tables[0], kept.iter().map(journal).collect())
+    };
+    let mut hub = leader_again(false);
+    let mut followers = [1, 2].map(|at| follower(at, inputs(rules, tables[at])));
+    let mut results: [Option<Matched>; 3] = [None, None, None];
+    let mut said: BTreeMap<(Role, Role, u64), Message> = BTreeMap::new();
+    let (mut up, mut down): (Vec<(usize, Message)>, Vec<(usize, Message)>) = (Vec::new(), Vec::new());
+    let mut note = |to: Role, message: &Message| {
+        let place = (message.header.sender, to, message.header.sequence);
+        let before = said.entry(place).or_insert_with(|| message.clone());
+        assert!(before == message, "other bytes: {before:?} and {message:?}");
+    };
+    let at_of = |to: Role| NAMES.iter().position(|name| role(name) == to).unwrap() - 1;
+    let mut taken = 0;
+    for (at, follower) in followers.iter_mut().enumerate() {
+        let Turn::Send(message) = follower.start().unwrap() else { panic!("a greeting") };
+        up.push((at, message.into()));
+    }
+    for _ in 0..10_000 {
+        if results.iter().all(Option::is_some) {
+            drop(note);
+            return (results.map(Option::unwrap).into(), said);
+        }
+        let says = if !up.is_empty() {
+            let (at, message) = up.remove(0);
+            note(role(NAMES[0]), &message);
+            taken += 1;
+            let says = hub.receive(role(NAMES[at + 1]), message).unwrap();
+            if taken == after {
+                // What it was about to say is lost with it, and what is on the lines.
+                (hub, results[0]) = (leader_again(true), None);
+                (up, down) = (Vec::new(), Vec::new());
+                hub.start().unwrap()
+            } else {
+                says
+            }
+        } else if !down.is_empty() {
+            let (at, message) = down.remove(0);
+            note(role(NAMES[at + 1]), &message);
+            if results[at + 1].is_none() {
+                match followers[at].receive(role(NAMES[0]), message).unwrap() {
+                    Turn::Wait => {}
+                    Turn::Send(message) => up.push((at, message.into())),
+                    Turn::Finish(output) => results[at + 1] = Some(output),
+                    Turn::FinishAndSend { .. } => panic!("the leader has the last word"),
+                }
+            }
+            Vec::new()
+        } else {
+            for (at, follower) in followers.iter().enumerate().filter(|(at, _)| results[at + 1].is_none()) {
+                up.extend(follower.resend().map(|message| (at, message.into())));
+            }
+            Vec::new()
+        };
+        for (to, turn) in says {
+            let (Turn::Send(message) | Turn::FinishAndSend { last: message, .. }) = turn else { continue };
+            down.push((at_of(to), message.into()));
+        }
+        if let Some(output) = hub.take_output() {
+            results[0] = Some(output);
+        }
+    }
+    panic!("no end: killed after {after}")
+}
+
+#[test]
+fn a_leader_that_is_killed_anywhere_says_the_same_bytes_again_and_all_have_the_same_result() {
+    let rows = |from: u16, to: u16, step: u16| -> Vec<Row> {
+        (from..to).map(|key| [(key % 7 != step).then_some(key), Some(key + 500), None]).collect()
+    };
+    let tables: [Vec<Row>; 3] = [rows(0, 60, 0), rows(10, 70, 1), rows(5, 50, 2)];
+    let tables = tables.each_ref().map(Vec::as_slice);
+    let rules = rules_of_three(&[vec![0], vec![1]], 5);
+    let (clean, bytes) = killed(&rules, tables, usize::MAX);
+    assert_eq!(clean[0].order.len(), 40);
+    let messages = bytes.keys().filter(|(sender, ..)| *sender != role(NAMES[0])).count();
+    for after in 1..=messages {
+        let (found, said) = killed(&rules, tables, after);
+        assert_eq!(found, clean, "killed after {after}");
+        assert!(said == bytes, "killed after {after}");
+    }
 }
