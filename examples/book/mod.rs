@@ -82,7 +82,7 @@ fn the_chapters_of_study_and_private_files_are_those_of_what_is_parsed() {
     let source = Source::read(&root(), &["common/src", "proto/src", "party/src", "coordinator/src"]);
     let is_study = |item: &&Item| {
         item.derives("Deserialize")
-            && ["protocol", "mode", "parties", "workers"]
+            && ["protocol", "mode", "parties", "workers", "coordinator"]
                 .iter()
                 .all(|key| item.members.iter().any(|member| member.name == *key))
     };
