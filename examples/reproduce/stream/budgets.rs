@@ -36,10 +36,28 @@ const NAMES: [&str; 4] = ["epsilon 3", "3 / n^1/8", "3 / n^1/4", "3 / n^1/2"];
 const SPENT: [&str; 4] = ["ten records alike", "one record", "3 / n^1/8, filter", "3 / n^1/4, filter"];
 
 pub(crate) fn tables(run: &Run, document: &mut Document, basis: &Basis) -> anyhow::Result<()> {
-    let whole = Budget::new(EPSILON, DELTA, Accountant::Exact, 1, false)?;
-    let falling = |exponent| Spending::Sequence(Sequence::new(whole, (EPSILON, DELTA), (exponent, 0.0), basis.len()));
+    let whole = Budget::new(EPSILON, DELTA, Accountant::Zcdp, 1, false)?;
     let lengths: &[f64] = run.size(&[2000.0, 10_000.0, 40_000.0], &[200.0, 800.0]);
+    let Some(longest) = lengths.iter().copied().reduce(f64::max) else { return Ok(()) };
+    let costs = |spending| Priced::new(&whole, spending, longest as u64);
+    let falling = |exponent| {
+        costs(Spending::Sequence(Sequence::new(whole, (EPSILON, DELTA), (exponent, 0.0), basis.len())))
+    };
+    let [same, eighth, quarter, half] = EXPONENTS.map(falling);
     let seeds = run.seeds(10);
+    sequences(document, basis, [&same, &eighth, &quarter, &half], lengths, seeds)?;
+    let even = |records| costs(Spending::Even { records });
+    persons(document, basis, [&even(AGAIN as u32), &even(1), &eighth, &quarter], lengths, seeds)
+}
+
+/// Every record of another person.
+fn sequences(
+    document: &mut Document,
+    basis: &Basis,
+    priced: [&Priced; 4],
+    lengths: &[f64],
+    seeds: u64,
+) -> anyhow::Result<()> {
     document.heading("A budget for each record");
     document.paragraph(format!(
         "Case 1, a t(3) variable as noise, median integrated squared error of {seeds} streams, best constant step of a list and the better of both averages; the zero function has \
@@ -55,13 +73,8 @@ pub(crate) fn tables(run: &Run, document: &mut Document, basis: &Basis) -> anyho
         methods: &NAMES,
     };
     let found = sweep.run(document, |records| {
-        EXPONENTS
-            .iter()
-            .map(|&exponent| {
-                let alone: Vec<usize> = (0..records as usize).collect();
-                Ok(best(basis, &whole, falling(exponent), seeds, |_| alone.clone())?.error)
-            })
-            .collect()
+        let alone = |_| (0..records as usize).collect();
+        priced.iter().map(|priced| Ok(best(basis, priced, seeds, alone)?.error)).collect()
     })?;
     let even = slope(lengths, &found[0]);
     for (name, errors) in NAMES.iter().zip(&found).skip(1) {
@@ -73,13 +86,22 @@ pub(crate) fn tables(run: &Run, document: &mut Document, basis: &Basis) -> anyho
             ),
         );
     }
+    Ok(())
+}
+
+/// Persons with several records each.
+fn persons(
+    document: &mut Document,
+    basis: &Basis,
+    priced: [&Priced; 4],
+    lengths: &[f64],
+    seeds: u64,
+) -> anyhow::Result<()> {
     document.heading("Persons who come again");
     document.paragraph(format!(
         "The same, every person with {AGAIN} records at random places of the stream and epsilon {EPSILON} in all: each record with a {AGAIN}th of it (in units of mu^2), the first record only, or \
          budgets that fall, of which a person's records are used as long as they fit. The others are replaced by noise alone."
     ));
-    let spendings =
-        [Spending::Even { records: AGAIN as u32 }, Spending::Even { records: 1 }, falling(0.125), falling(0.25)];
     let used = RefCell::new(Vec::new());
     let sweep = Sweep {
         name: "persons".to_owned(),
@@ -90,8 +112,8 @@ pub(crate) fn tables(run: &Run, document: &mut Document, basis: &Basis) -> anyho
         methods: &SPENT,
     };
     let found = sweep.run(document, |records| {
-        let all = spendings.iter().map(|&spending| {
-            best(basis, &whole, spending, seeds, |seed| {
+        let all = priced.iter().map(|priced| {
+            best(basis, priced, seeds, |seed| {
                 let mut persons: Vec<usize> = (0..records as usize).map(|record| record / AGAIN).collect();
                 persons.shuffle(&mut ChaCha8Rng::seed_from_u64(7000 + seed));
                 persons
@@ -128,6 +150,24 @@ struct Best {
     most: f64,
 }
 
+/// What records cost by their places, and how much noise that buys.
+struct Priced {
+    costs: Vec<u64>,
+    room: u64,
+    whole: f64,
+}
+
+impl Priced {
+    fn new(whole: &Budget, spending: Spending, longest: u64) -> Priced {
+        let mut costs = Costs::new(spending);
+        Priced {
+            costs: (1..=longest).map(|place| costs.of(place)).collect(),
+            room: spending.room(),
+            whole: whole.cap(),
+        }
+    }
+}
+
 /// Which records are used, and the budget of each.
 struct Charged {
     records: Vec<(f64, bool)>,
@@ -135,17 +175,15 @@ struct Charged {
 }
 
 impl Charged {
-    fn new(whole: &Budget, spending: Spending, persons: &[usize]) -> Charged {
-        let (mut costs, room) = (Costs::new(spending), spending.room());
+    fn new(Priced { costs, room, whole }: &Priced, persons: &[usize]) -> Charged {
         let mut spent = vec![0; persons.iter().max().map_or(0, |last| last + 1)];
-        let records = persons.iter().zip(1..).map(|(&person, place)| {
-            let cost = costs.of(place);
-            let after = admit(spent[person], cost, room);
+        let records = persons.iter().zip(costs).map(|(&person, &cost)| {
+            let after = admit(spent[person], cost, *room);
             spent[person] = after.unwrap_or(spent[person]);
-            ((whole.cap() * cost as f64 / room as f64).sqrt(), after.is_some())
+            ((whole * cost as f64 / *room as f64).sqrt(), after.is_some())
         });
         let records = records.collect();
-        let most = spent.iter().copied().max().unwrap_or(0) as f64 / room as f64;
+        let most = spent.iter().copied().max().unwrap_or(0) as f64 / *room as f64;
         Charged { records, most }
     }
 }
@@ -153,12 +191,11 @@ impl Charged {
 /// `persons` says whose each record of a stream is.
 fn best(
     basis: &Basis,
-    whole: &Budget,
-    spending: Spending,
+    priced: &Priced,
     seeds: u64,
     persons: impl Fn(u64) -> Vec<usize> + Sync,
 ) -> anyhow::Result<Best> {
-    let charged = each(seeds, |seed| Ok(Charged::new(whole, spending, &persons(seed))))?;
+    let charged = each(seeds, |seed| Ok(Charged::new(priced, &persons(seed))))?;
     let mut error = f64::INFINITY;
     for &length in STEPS {
         let settings = settings(basis, HUBER, Step::Constant { length })?;

@@ -342,10 +342,26 @@ pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) ->
 
 #[cfg(test)]
 mod tests {
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::mechanism::records::Sequence;
+
     use super::*;
 
     fn sites(text: &str) -> Study<Sites> {
         Study::parse(text).unwrap().sites().unwrap()
+    }
+
+    #[test]
+    fn the_account_of_a_stream_says_what_noise_a_record_has_where_it_is_not_that_of_the_release() {
+        assert_eq!(of_records(Spending::Even { records: 1 }, 2.0), None);
+        let four = of_records(Spending::Even { records: 4 }, 2.0).unwrap();
+        assert_eq!(four, "each record: sigma 4.000000, as a person may have 4");
+        let whole = Budget::new(1.0, 1e-6, Accountant::Zcdp, 1, false).unwrap();
+        let sequence = Sequence::new(whole, (0.5, 1e-6), (0.25, 1.0), 50);
+        // Half of epsilon is .27268568 of the budget (fifty digits): 2 over its root.
+        let said = of_records(Spending::Sequence(sequence), 2.0).unwrap();
+        let expected = "the n-th record: epsilon 0.5 / n^0.25, delta 1e-6 / n^1, sigma 3.830000 for the first; a person's records were used";
+        assert!(said.starts_with(expected), "{said}");
     }
 
     #[test]
