@@ -40,9 +40,8 @@ pub(crate) fn tables(run: &Run, document: &mut Document, basis: &Basis) -> anyho
     let lengths: &[f64] = run.size(&[2000.0, 10_000.0, 40_000.0], &[200.0, 800.0]);
     let Some(longest) = lengths.iter().copied().reduce(f64::max) else { return Ok(()) };
     let costs = |spending| Priced::new(&whole, spending, longest as u64);
-    let falling = |exponent| {
-        costs(Spending::Sequence(Sequence::new(whole, (EPSILON, DELTA), (exponent, 0.0), basis.len())))
-    };
+    let falling =
+        |exponent| costs(Spending::Sequence(Sequence::new(whole, (EPSILON, DELTA), (exponent, 0.0), basis.len())));
     let [same, eighth, quarter, half] = EXPONENTS.map(falling);
     let seeds = run.seeds(10);
     sequences(document, basis, [&same, &eighth, &quarter, &half], lengths, seeds)?;
