@@ -15,7 +15,8 @@ pub(super) fn tables(run: &Run, document: &mut Document, functions: [(&str, Func
     document.heading("Error against the number of training rows");
     document.paragraph(format!(
         "As above, {MORE} features more than training rows and as many test rows, as in the source's third figure. It says that errors decay with the rows, that its Algorithm 1 is better \
-         than private SGD where rows are scarce, and better than Gamma noise in all experiments."
+         than private SGD where rows are scarce, and better than Gamma noise in all experiments. Its outcomes are divided by their norm, so that the error of every prediction falls \
+         as one over the rows, that of the mean too; here errors are over that of the mean."
     ));
     let tested = run.size(200, 40);
     let values: &[f64] = run.size(&[100.0, 200.0, 400.0, 800.0], &[40.0, 80.0]);
