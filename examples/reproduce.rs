@@ -182,8 +182,15 @@ pub(crate) fn text_of(path: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::SQRT_2;
+
+    use nalgebra::{DMatrix, DVector};
+    use rand::{Rng as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
     use crate::document::Part;
+    use crate::research::solvers::{cut_gradients, gradients_sensitivity};
 
     /// The smallest run.
     fn small() -> Run {
@@ -224,6 +231,10 @@ mod tests {
         let boxes = ["boxes-plain-case-1", "boxes-plain-case-2", "boxes-private-case-1", "boxes-private-case-2"];
         whole(&document, &boxes);
         whole(&document, &["curves-case-1", "curves-case-2", "rates", "rates-private", "rates-private-own"]);
+        whole(&document, &["budgets", "persons"]);
+        assert_eq!(findings(&document, "no person's records cost more than the budget"), [true]);
+        assert_eq!(findings(&document, "the error falls as fast as with the same epsilon for every record").len(), 3);
+        assert_eq!(findings(&document, "of the records are used at the most records").len(), 2);
         let private = findings(&document, "Private, the stated schedule");
         assert!(private.len() == 3 && private.contains(&false), "{private:?}");
         let plain = findings(&document, "Without privacy");
@@ -287,9 +298,39 @@ mod tests {
         let document = features::tables(&run).unwrap();
         whole(&document, &["counts-f1-40", "counts-f1-05", "counts-f2-40", "counts-f2-05", "counts-insurance"]);
         whole(&document, &["counts-wine", "wine", "impact-smoking", "impact-sex", "impact-colour"]);
+        whole(&document, &["rows-f1-40", "rows-f1-05", "rows-f2-40", "rows-f2-05"]);
+        assert_eq!(findings(&document, "decays with the training rows").len(), 8);
+        assert_eq!(findings(&document, "better than SGD that is where rows are scarce").len(), 4);
+        assert_eq!(findings(&document, "is better than private SGD").len(), 6);
         assert_eq!(findings(&document, "Gaussian noise gives smaller errors than Gamma noise").len(), 6);
         assert_eq!(findings(&document, "f2, sd 0.500: with their noise it predicts"), [false]);
         assert_eq!(findings(&document, "are smaller than those of the linear regression"), [true; 3]);
+    }
+
+    #[test]
+    fn one_record_moves_one_pass_of_gradients_by_no_more_than_its_noise_is_for_and_some_do_by_as_much() {
+        let mut generator = ChaCha8Rng::seed_from_u64(1);
+        let mut farthest = 0.0_f64;
+        for trial in 0..300 {
+            let (count, features) = (generator.random_range(1..12), generator.random_range(1..5));
+            let mut row = || -> DVector<f64> {
+                let row = DVector::from_fn(features, |_, _| generator.random_range(-1.0..1.0_f64));
+                row.normalize() * SQRT_2 * if generator.random_bool(0.5) { 1.0 } else { generator.random() }
+            };
+            let mut rows = DMatrix::from_columns(&(0..count).map(|_| row()).collect::<Vec<_>>());
+            let (other, place) = (row(), trial as usize % count);
+            let mut outcomes = DVector::from_fn(count, |_, _| generator.random_range(-9.0..9.0_f64));
+            let (step, tau) = (if trial % 2 == 0 { 1.0 } else { generator.random_range(0.01..1.0) }, 1.5);
+            let first = cut_gradients(&rows, &outcomes, step, tau, trial).unwrap();
+            if trial % 3 == 0 {
+                outcomes[place] = -outcomes[place];
+            } else {
+                rows.set_column(place, &other);
+            }
+            let second = cut_gradients(&rows, &outcomes, step, tau, trial).unwrap();
+            farthest = farthest.max((first - second).norm() / gradients_sensitivity(step, tau));
+        }
+        assert!(farthest <= 1.0 + 1e-12 && farthest > 0.95, "{farthest} of the bound");
     }
 
     #[test]

@@ -184,9 +184,27 @@ mutate "any broadcast" common/src/star/site.rs \
 mutate "charged before the quorum" common/src/star/site/local.rs \
     's/\(Stage::Ready, Input::Done\) => Stage::Quorum/(Stage::Ready, Input::Done) => Stage::Reserve/' star::tests::sites
 mutate "records noised anew after a restart" common/src/methods/stream/site.rs \
-    's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.per_person\) \}/self.go_on()/' star::tests::sites
+    's/Act::Recall \{ number: self\.number, right: PerRecord::new\(&charged, self\.spending\) \}/self.go_on()/' star::tests::sites
 mutate "weights that lack the message before" common/src/methods/stream/site.rs \
     's/\(self\.stale, self\.latest\) = \(true, None\)/(self.stale, self.latest) = (false, None)/' star::tests::sites
+mutate "a record whose spend is not added" common/src/privacy/mechanism/records.rs \
+    's/spent\.checked_add\(cost\)/spent.checked_add(0)/' mechanism::records
+mutate "a filter that looks at the latest record only" common/src/privacy/mechanism/records.rs \
+    's/cost > 0 && \*sum <= room/cost > 0 \&\& cost <= room/' mechanism::records
+mutate "a record noised with the whole budget whatever it costs" common/src/privacy/mechanism/records.rs \
+    's/self\.mu \/ \(room as f64 \/ cost as f64\)\.sqrt\(\)/self.mu/' mechanism
+mutate "budgets that do not fall" common/src/privacy/mechanism/records.rs \
+    's/self\.epsilon \/ place\.powf\(self\.epsilon_exponent\)/self.epsilon/' mechanism::records
+mutate "a budget of the first of the places that share it" common/src/privacy/mechanism/records.rs \
+    's/place \| \(\(1 << lower\) - 1\)/place \& !((1 << lower) - 1)/' mechanism::records
+where=(-p fedreg-party --lib)
+mutate "a person's spend that is not stored" party/src/worker/persons.rs \
+    's/i64::try_from\(after\)/i64::try_from(after.min(1))/' worker::persons
+mutate "records that leave beyond the budget" party/src/worker/persons.rs \
+    's/charge\(digest, place\)\.map_err\(wrong\)\?/(charge(digest, place).map_err(wrong)? || true)/' worker::persons
+mutate "places counted anew after a restart" party/src/worker/persons.rs \
+    's/DO UPDATE SET records = records \+ \?2 RETURNING/DO UPDATE SET records = ?2 RETURNING/' worker::persons
+where=(-p fedreg-common --lib)
 mutate "steps of a schedule that shrink by the root" common/src/methods/stream/learner.rs \
     's/length \/ record\.powf\(exponent\)/length \/ record.powf(0.5)/' the_schedules_of_the_source
 mutate "a horizon that is not looked at" common/src/methods/stream/learner.rs \

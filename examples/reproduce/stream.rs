@@ -1,5 +1,7 @@
 //! Streams under local privacy.
 
+#[path = "stream/budgets.rs"]
+mod budgets;
 #[path = "stream/cases.rs"]
 mod cases;
 #[path = "stream/rates.rs"]
@@ -79,6 +81,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     document.figure("errors", chart, "Dashed: the oracle.");
     tails(run, &mut document, &basis)?;
     cases::tables(run, &mut document, &basis)?;
+    budgets::tables(run, &mut document, &basis)?;
     rates::tables(run, &mut document)?;
     Ok(document)
 }

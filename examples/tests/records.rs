@@ -212,6 +212,19 @@ fn a_piped_private_stream_shows_nothing_of_its_records_and_its_own_log_says_wher
 }
 
 #[test]
+fn a_record_that_its_persons_budget_has_no_room_for_is_told_at_home_only() {
+    let world = World::of(&format!("{STREAM}\n[stream.budgets]\nepsilon_exponent = 0.5\n"));
+    // Of a whole budget, p0's record in place 1 costs all, p1's in place 2 .53, and one in place 5 .22.
+    for (case, record, refused) in [("p0", b"p0,0.1,1", true), ("p1", b"p1,0.1,1", false), ("p4", b"p4,0.1,1", false)] {
+        let (seen, log) = piped(&world, case, &text(4, record));
+        assert_eq!(seen, Seen::of(usual()), "{log}");
+        let said = log
+            .contains("1 records had no name, or were of persons with no budget left for them: noise alone went out");
+        assert_eq!(said, refused, "{case}: {log}");
+    }
+}
+
+#[test]
 fn a_piped_private_stream_of_arrow_shows_nothing_of_its_records_nor_how_it_ends() {
     let world = World::of(STREAM);
     let records = |at: usize, record: Record<'static>| -> Vec<Record<'static>> {

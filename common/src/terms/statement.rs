@@ -45,8 +45,8 @@ pub enum Protects {
     },
     /// A person's records in a stream, each noised by itself.
     Records {
-        /// Most records of one person.
-        per_person: u32,
+        /// Most records of one person; none where they are as many as their budget has room for.
+        per_person: Option<u32>,
     },
 }
 
@@ -56,9 +56,12 @@ impl Protects {
         let (row, place, most) = match self {
             Protects::Block { .. } | Protects::Shares { .. } => ("row", "in this party's block", rows_per_person),
             Protects::Rows { .. } => ("row", "at a site", rows_per_person),
-            Protects::Records { per_person } => ("record", "of a site's stream", per_person),
+            Protects::Records { per_person } => ("record", "of a site's stream", per_person.unwrap_or_default()),
         };
         match (self, most) {
+            (Protects::Records { per_person: None }, _) => format!(
+                "all {row}s {place} that are one person's, as many as their budget has room for, replaced by any others"
+            ),
             (Protects::Records { .. }, 0 | 1) => format!("one {row} {place}, replaced by any other {row}"),
             (_, 0 | 1) => format!("one person's {row} {place}, replaced by any other {row}"),
             _ => format!("all {row}s {place} that are one person's, at most {most}, replaced by any others"),
@@ -425,11 +428,15 @@ mod tests {
         assert_eq!(rows.unit(1), "one person's row at a site, replaced by any other row");
         assert_eq!(rows.unit(2), "all rows at a site that are one person's, at most 2, replaced by any others");
         // A stream is one row to the ledger; how many records a person may have is the study's.
-        let records = |per_person| Protects::Records { per_person }.unit(1);
+        let records = |most| Protects::Records { per_person: Some(most) }.unit(1);
         assert_eq!(records(1), "one record of a site's stream, replaced by any other record");
         assert_eq!(
             records(4),
             "all records of a site's stream that are one person's, at most 4, replaced by any others"
+        );
+        assert_eq!(
+            Protects::Records { per_person: None }.unit(1),
+            "all records of a site's stream that are one person's, as many as their budget has room for, replaced by any others"
         );
     }
 
@@ -437,7 +444,7 @@ mod tests {
     fn what_only_one_protocol_has_no_other_claims() {
         let block = Protects::Block { peer_cap: 1.0 };
         let (rows, batches) = (Protects::Rows { batches: false }, Protects::Rows { batches: true });
-        let records = Protects::Records { per_person: 1 };
+        let records = Protects::Records { per_person: Some(1) };
         for (words, whose) in [
             ("matched identifiers", [true, false, false, false]),
             ("outcome, which both parties hold", [true, false, false, false]),

@@ -1,16 +1,18 @@
 //! Error against the number of features: the shortest interpolant by both of its solvers, the noise of the source, and stochastic gradients.
 
+use fedreg_common::privacy::accountant::gaussian_mu;
 use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::DELTA;
 use super::tables::Table;
 use crate::Run;
 use crate::chart::Axis;
 use crate::document::Document;
 use crate::research::printed_features::{PaperNoise, cosine_features, noised};
-use crate::research::solvers::{Kaczmarz, gradients, kaczmarz, minimum_norm};
+use crate::research::solvers::{Kaczmarz, gradients, kaczmarz, minimum_norm, private_gradients};
 use crate::sweep::Sweep;
 use crate::tables::{medians, number};
 
@@ -34,7 +36,7 @@ impl Split {
     }
 }
 
-const METHODS: [&str; 9] = [
+pub(super) const METHODS: [&str; 11] = [
     "pseudo-inverse",
     "Kaczmarz",
     "Kaczmarz, one pass",
@@ -44,13 +46,18 @@ const METHODS: [&str; 9] = [
     "SGD, step 1",
     "Gauss, NOT PRIVATE",
     "Gamma, NOT PRIVATE",
+    "private SGD, step 1/m",
+    "private SGD, step 1",
 ];
 
 /// Places of methods.
-const EXACT: usize = 0;
+pub(super) const EXACT: usize = 0;
 const ITERATED: usize = 1;
-const GAUSS: usize = 7;
-const GAMMA: usize = 8;
+pub(super) const GAUSS: usize = 7;
+pub(super) const GAMMA: usize = 8;
+pub(super) const PRIVATE_SGD: [usize; 2] = [9, 10];
+/// Of all methods with noise.
+const EPSILON: f64 = 1.0;
 
 /// What is swept.
 pub(super) struct Data<'a> {
@@ -129,6 +136,15 @@ pub(super) fn tables(run: &Run, document: &mut Document, data: &Data) -> anyhow:
             number(best(last))
         ),
     );
+    let private = |at: usize| PRIVATE_SGD.map(|method| found[method][at]).into_iter().fold(f64::INFINITY, f64::min);
+    document.finding(
+        (0..=last).all(|at| found[GAUSS][at] < private(at)),
+        format!(
+            "{about}: with their noise, which is too little, the interpolant is better than private SGD: {} against {} at the most features",
+            number(found[GAUSS][last]),
+            number(private(last))
+        ),
+    );
     let apart = (0..=last).map(|at| (found[ITERATED][at] / found[EXACT][at] - 1.0).abs()).fold(0.0, f64::max);
     document.finding(
         apart < 0.05,
@@ -141,7 +157,7 @@ pub(super) fn tables(run: &Run, document: &mut Document, data: &Data) -> anyhow:
 }
 
 /// Test errors of all methods over that of the mean of the training outcomes.
-fn errors(split: &Split, count: usize, sd: f64, seed: u64) -> anyhow::Result<Vec<f64>> {
+pub(super) fn errors(split: &Split, count: usize, sd: f64, seed: u64) -> anyhow::Result<Vec<f64>> {
     let Split { train: (x, y), test: (unknown, wanted) } = split;
     let (a, b) = (cosine_features(x, count, sd, 5 + seed), cosine_features(unknown, count, sd, 5 + seed));
     let columns = a.transpose();
@@ -151,6 +167,9 @@ fn errors(split: &Split, count: usize, sd: f64, seed: u64) -> anyhow::Result<Vec
     let error = |coefficients: &DVector<f64>| (&b * coefficients - wanted).norm_squared() / of_mean;
     let iterated = |passes| kaczmarz(&columns, y, &Kaczmarz { passes, tol: 1e-8, seed, lambda: 0.0 });
     let by_gradients = |step: f64| gradients(&columns, y, step, seed);
+    // The largest outcome is taken for a public bound.
+    let (tau, mu) = (y.amax(), gaussian_mu(EPSILON, DELTA));
+    let with_noise = |step: f64| private_gradients(&columns, y, (step, tau, mu), seed);
     let (m, exact) = (m as f64, minimum_norm(&a, y)?.coefficients);
     Ok(vec![
         error(&exact),
@@ -160,7 +179,9 @@ fn errors(split: &Split, count: usize, sd: f64, seed: u64) -> anyhow::Result<Vec
         error(&by_gradients(0.5 / m)?),
         error(&by_gradients(0.125 / m)?),
         error(&by_gradients(1.0)?),
-        error(&noised(exact.clone(), PaperNoise::Gauss, 1.0, 1e-5, seed)?),
-        error(&noised(exact, PaperNoise::Gamma, 1.0, 1e-5, seed)?),
+        error(&noised(exact.clone(), PaperNoise::Gauss, EPSILON, DELTA, seed)?),
+        error(&noised(exact, PaperNoise::Gamma, EPSILON, DELTA, seed)?),
+        error(&with_noise(1.0 / m)?),
+        error(&with_noise(1.0)?),
     ])
 }

@@ -6,6 +6,7 @@ use nalgebra::{DMatrix, DVector};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution as _, StandardNormal};
 
 /// A solution by factorisation, with what the spectrum says.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,13 +159,58 @@ pub(crate) fn gradients(
     step: f64,
     seed: u64,
 ) -> Result<DVector<f64>, FeatureError> {
+    cut_gradients(rows, y, step, f64::INFINITY, seed)
+}
+
+/// [`gradients`] with residuals cut to `[-tau, tau]`.
+///
+/// # Errors
+/// Other than one outcome per record.
+pub(crate) fn cut_gradients(
+    rows: &DMatrix<f64>,
+    y: &DVector<f64>,
+    step: f64,
+    tau: f64,
+    seed: u64,
+) -> Result<DVector<f64>, FeatureError> {
     outcomes(rows.ncols(), y)?;
     let mut order: Vec<usize> = (0..y.len()).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     let mut coefficients = DVector::zeros(rows.nrows());
     for i in order {
         let row = rows.column(i);
-        coefficients.axpy(step * (y[i] - row.dot(&coefficients)), &row, 1.0);
+        coefficients.axpy(step * (y[i] - row.dot(&coefficients)).clamp(-tau, tau), &row, 1.0);
+    }
+    Ok(coefficients)
+}
+
+/// How far a record moves the end of [`cut_gradients`] at most, for rows of norm at most root two and steps of at most 1.
+pub(crate) fn gradients_sensitivity(step: f64, tau: f64) -> f64 {
+    2.0 * step * tau * std::f64::consts::SQRT_2
+}
+
+/// [`cut_gradients`] with normal noise on the end, which protects a record with budget `mu` whatever the others are.
+///
+/// Rows of cosine features have norm at most root two, so the loss has gradients of length `tau sqrt 2` at most and curvature at most 2. One pass with steps
+/// of at most 1 moves the end by at most `2 step tau sqrt 2` when a record is replaced (X. Wu et al., SIGMOD 2017, convex losses, one
+/// pass; M. Hardt, B. Recht and Y. Singer, ICML 2016: a step on the same record brings no two coefficients farther apart).
+///
+/// # Errors
+/// Other than one outcome per record.
+pub(crate) fn private_gradients(
+    rows: &DMatrix<f64>,
+    y: &DVector<f64>,
+    (step, tau, mu): (f64, f64, f64),
+    seed: u64,
+) -> Result<DVector<f64>, FeatureError> {
+    // The bound is for no longer ones.
+    let step = step.min(1.0);
+    let sensitivity = gradients_sensitivity(step, tau);
+    let mut generator = ChaCha8Rng::seed_from_u64(seed + 1_000_000);
+    let mut coefficients = cut_gradients(rows, y, step, tau, seed)?;
+    for coefficient in coefficients.iter_mut() {
+        let z: f64 = StandardNormal.sample(&mut generator);
+        *coefficient += sensitivity / mu * z;
     }
     Ok(coefficients)
 }

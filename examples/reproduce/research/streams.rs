@@ -48,12 +48,28 @@ pub(crate) fn run(
     mu: Option<f64>,
     noise: &mut impl Noise,
 ) -> Result<Learner, StreamError> {
+    run_each(settings, records, noise, |_| mu.map(|mu| (mu, true)))
+}
+
+/// The same with a budget for the record in each place, counted from 0, and whether it is used: else its message is noise alone.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_each(
+    settings: &Settings,
+    records: &[(f64, f64)],
+    noise: &mut impl Noise,
+    budget: impl Fn(usize) -> Option<(f64, bool)>,
+) -> Result<Learner, StreamError> {
     let mut learner = Learner::new(settings);
-    for &(x, y) in records {
-        let record = Some(([x], y));
+    for (place, &(x, y)) in records.iter().enumerate() {
+        let budget = budget(place);
+        let record = Some(([x], y)).filter(|_| budget.is_none_or(|(_, used)| used));
         let record = record.as_ref().map(|(x, y)| (x.as_slice(), *y));
-        let message = match mu {
-            Some(mu) => settings.message(learner.weights(), record)?.simulate_release(mu, noise).as_slice().to_vec(),
+        let message = match budget {
+            Some((mu, _)) => {
+                settings.message(learner.weights(), record)?.simulate_release(mu, noise).as_slice().to_vec()
+            }
             None => settings.plain_message(learner.weights(), record)?,
         };
         learner.apply(settings, &message)?;

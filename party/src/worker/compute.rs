@@ -244,7 +244,8 @@ impl Driver {
             Act::Noise { number, ids } => {
                 let local = &mut self.local;
                 let begun = Instant::now();
-                let (noised, refused) = charged?.noise(number, &ids, |usable, pool| local.noised(usable, pool))?;
+                let (noised, refused) =
+                    charged?.noise(number, &ids, |first, usable, pool| local.noised(first, usable, pool))?;
                 self.solve += begun.elapsed();
                 Some(Input::Noised(noised, refused))
             }

@@ -1,11 +1,11 @@
-//! The persons of a stream: how many records each has had, and the message that is on its way.
+//! The persons of a stream: what each has spent, and the message that is on its way.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use fedreg_common::privacy::ledger::{canonical_id, keyed};
-use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use fedreg_common::privacy::mechanism::records::{Costs, NoisedRecords, PerRecord, Spending, admit};
 use fedreg_common::privacy::sampler::fresh_key;
 use fedreg_common::session::Abort;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -14,10 +14,13 @@ use crate::failure::Failure;
 use crate::ledger::beside;
 use crate::output::{OutputError, make_own, own_file};
 
+/// `persons.records` is what a person has spent: a number of records, or parts of the budget where records have budgets of their own; `places` has
+/// the runs whose records have, and how many were noised.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS messages (run TEXT PRIMARY KEY, number INTEGER NOT NULL, nonce BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (run TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
 ";
 
@@ -81,12 +84,12 @@ pub(crate) struct Persons {
     path: PathBuf,
     connection: Connection,
     key: [u8; 32],
-    most: u32,
+    costs: Costs,
     mark: Option<Mark>,
 }
 
 impl Persons {
-    pub(crate) fn open(state: &Path, key: [u8; 32], most: u32) -> Result<Persons, Failure> {
+    pub(crate) fn open(state: &Path, key: [u8; 32], spending: Spending) -> Result<Persons, Failure> {
         let path = state.join("stream.sqlite");
         let open = || -> rusqlite::Result<Connection> {
             // SQLite gives its other files the rights of this one.
@@ -98,7 +101,7 @@ impl Persons {
         };
         let connection = open().map_err(|source| failed(&path, source))?;
         sync_folder(&path).map_err(|source| OutputError { path: path.clone(), source })?;
-        Ok(Persons { path, connection, key, most, mark: None })
+        Ok(Persons { path, connection, key, costs: Costs::new(spending), mark: None })
     }
 
     fn sql<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
@@ -162,39 +165,50 @@ impl Persons {
         std::array::from_fn(|at| full[at])
     }
 
-    /// Counts records of these persons and keeps the message that they make. `make` is told which of them may be used.
+    /// Charges the persons of these records and keeps the message that they make. `make` is told the place of the first, and which of
+    /// them may be used.
     pub(crate) fn spend(
         &mut self,
         ids: &[Vec<u8>],
         (run, number): (&str, u64),
-        make: impl FnOnce(&[bool]) -> Result<NoisedRecords, Failure>,
+        make: impl FnOnce(u64, &[bool]) -> Result<NoisedRecords, Failure>,
     ) -> Result<(NoisedRecords, u64), Failure> {
         let digests: Vec<[u8; 16]> = ids.iter().map(|id| self.digest(run, id)).collect();
         let path = self.path.clone();
         let wrong = |source| failed(&path, source);
         let transaction = self.connection.transaction().map_err(wrong)?;
-        let mut usable = Vec::with_capacity(digests.len());
-        let count = |digest: &[u8; 16]| -> rusqlite::Result<bool> {
-            let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
-            let before: u32 = query.query_row([digest.as_slice()], |row| row.get(0)).optional()?.unwrap_or(0);
-            if before >= self.most {
-                return Ok(false);
+        let one = |row: &Row<'_>| row.get::<_, i64>(0);
+        let first = match self.costs.spending().is_by_place() {
+            false => 1,
+            true => {
+                let place = "INSERT INTO places (run, records) VALUES (?1, ?2) \
+                    ON CONFLICT (run) DO UPDATE SET records = records + ?2 RETURNING records";
+                let count = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+                let after = transaction.query_row(place, params![run, count], one).map_err(wrong)?;
+                after.saturating_sub(count).unsigned_abs().saturating_add(1)
             }
+        };
+        let (room, costs) = (self.costs.spending().room(), &mut self.costs);
+        let mut charge = |digest: &[u8; 16], place: u64| -> rusqlite::Result<bool> {
+            let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
+            let before = query.query_row([digest.as_slice()], one).optional()?.unwrap_or(0);
+            let Some(after) = admit(before.unsigned_abs(), costs.of(place), room) else { return Ok(false) };
             let mut add =
                 transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
-            add.execute(params![digest.as_slice(), before + 1])?;
+            add.execute(params![digest.as_slice(), i64::try_from(after).unwrap_or(i64::MAX)])?;
             Ok(true)
         };
-        for (id, digest) in ids.iter().zip(&digests) {
+        let mut usable = Vec::with_capacity(digests.len());
+        for ((id, digest), place) in ids.iter().zip(&digests).zip(first..) {
             // Without a name a record belongs to nobody who could be charged.
-            usable.push(!id.is_empty() && count(digest).map_err(wrong)?);
+            usable.push(!id.is_empty() && charge(digest, place).map_err(wrong)?);
         }
         let refused = usable.iter().filter(|usable| !**usable).count() as u64;
-        let records = make(&usable)?;
+        let records = make(first, &usable)?;
         let keep = "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)";
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         transaction.execute(keep, params![run, number, records.encode()]).map_err(wrong)?;
-        let (nonce, one) = (fresh()?, |row: &Row<'_>| row.get::<_, i64>(0));
+        let nonce = fresh()?;
         let advance = "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number";
         let advanced = transaction
             .prepare_cached(advance)
@@ -237,6 +251,9 @@ fn failed(path: &Path, source: rusqlite::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::mechanism::records::Sequence;
+
     use super::*;
 
     #[test]
@@ -245,27 +262,66 @@ mod tests {
         let ids = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         let seen = |persons: &mut Persons, names: &[&str]| {
             let mut seen = Vec::new();
-            let make = |usable: &[bool]| {
+            let make = |_: u64, usable: &[bool]| {
                 seen = usable.to_vec();
                 Ok(NoisedRecords::default())
             };
             persons.spend(&ids(names), ("run", 0), make).unwrap();
             seen
         };
-        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], Spending::Even { records: 2 }).unwrap();
         assert_eq!(seen(&mut persons, &["ann", "bea", "ann", "ann", ""]), [true, true, true, false, false]);
         drop(persons);
-        let mut persons = Persons::open(folder.path(), [7; 32], 2).unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], Spending::Even { records: 2 }).unwrap();
         assert_eq!(seen(&mut persons, &["bea", "ann", "bea", "cid"]), [true, false, false, true]);
         let text = std::fs::read(folder.path().join("stream.sqlite")).unwrap();
         assert!(!text.windows(3).any(|part| part == b"ann"), "a name is on disk");
     }
 
     #[test]
+    fn a_person_is_refused_the_record_that_the_budget_has_no_room_for_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = Budget::new(1.0, 1e-6, Accountant::Zcdp, 1, false).unwrap();
+        let sequence = Sequence::new(whole, (1.0, 1e-6), (0.5, 0.0), 50);
+        let open = || Persons::open(folder.path(), [7; 32], Spending::Sequence(sequence)).unwrap();
+        let seen = |persons: &mut Persons, run: &str, names: &[&str]| {
+            let ids: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().to_vec()).collect();
+            let mut seen = (0, Vec::new());
+            let make = |first: u64, usable: &[bool]| {
+                seen = (first, usable.to_vec());
+                Ok(NoisedRecords::default())
+            };
+            persons.spend(&ids, (run, 0), make).unwrap();
+            seen
+        };
+        let mut persons = open();
+        // Of the whole, records cost .523, .357 and .273 in places 2 to 4 (fifty digits): ann's second and third fit, not her fourth.
+        let spent = seen(&mut persons, "run", &["bea", "ann", "ann", "ann", "bea", ""]);
+        assert_eq!(spent, (1, vec![true, true, true, false, false, false]));
+        drop(persons);
+        let mut persons = open();
+        // .161 in place 7 is too much beside .880, .115 in place 10 is not; another run has places and sums of its own.
+        let spent = seen(&mut persons, "run", &["ann", "cid", "cid", "ann", "ann"]);
+        assert_eq!(spent, (7, vec![false, true, true, true, false]));
+        assert_eq!(seen(&mut persons, "another", &["ann", "ann"]), (1, vec![true, false]));
+        let bug = || Failure::from(Abort::Bug("no noise".to_string()));
+        assert!(persons.spend(&[b"dan".to_vec()], ("run", 0), |_, _| Err(bug())).is_err());
+        assert_eq!(seen(&mut persons, "run", &["dan"]), (12, vec![true]), "what was not made has no place");
+        // Where records are alike their places are not counted, and the store is what it was.
+        let even = tempfile::tempdir().unwrap();
+        let mut persons = Persons::open(even.path(), [7; 32], Spending::Even { records: 1 }).unwrap();
+        for _ in 0..2 {
+            assert_eq!(seen(&mut persons, "run", &["ann"]).0, 1);
+        }
+        let count = |row: &Row<'_>| row.get::<_, i64>(0);
+        assert_eq!(persons.connection.query_row("SELECT COUNT(*) FROM places", [], count).unwrap(), 0);
+    }
+
+    #[test]
     fn a_run_that_has_begun_goes_on_only_where_its_persons_were_counted() {
         let folder = tempfile::tempdir().unwrap();
         let anchor = folder.path().join("x.anchor");
-        let open = || Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let open = || Persons::open(folder.path(), [7; 32], Spending::Even { records: 1 }).unwrap();
         open().begin("run", &anchor).unwrap();
         assert!(open().must_know("run", &anchor).is_ok());
         fs::remove_file(folder.path().join("stream.sqlite")).unwrap();
@@ -278,10 +334,10 @@ mod tests {
     fn an_older_copy_of_the_counts_is_refused_and_a_crash_between_counts_and_mark_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let (anchor, store) = (folder.path().join("x.anchor"), folder.path().join("stream.sqlite"));
-        let open = || Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let open = || Persons::open(folder.path(), [7; 32], Spending::Even { records: 1 }).unwrap();
         let spend = |persons: &mut Persons, name: &str| {
             let ids = [name.as_bytes().to_vec()];
-            persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap().1
+            persons.spend(&ids, ("run", 0), |_, _| Ok(NoisedRecords::default())).unwrap().1
         };
         let mark = Mark::path(&anchor, "run");
         let mut persons = open();
@@ -324,7 +380,7 @@ mod tests {
     #[test]
     fn the_counts_and_bytes_of_a_message_are_synced_before_it_can_leave() {
         let folder = tempfile::tempdir().unwrap();
-        let persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let persons = Persons::open(folder.path(), [7; 32], Spending::Even { records: 1 }).unwrap();
         let pragma = |name: &str| -> rusqlite::types::Value {
             persons.connection.pragma_query_value(None, name, |row| row.get(0)).unwrap()
         };
@@ -342,11 +398,11 @@ mod tests {
     #[test]
     fn a_message_that_could_not_be_made_leaves_no_count() {
         let folder = tempfile::tempdir().unwrap();
-        let mut persons = Persons::open(folder.path(), [7; 32], 1).unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], Spending::Even { records: 1 }).unwrap();
         let ids = vec![b"ann".to_vec()];
         let bug = || Failure::from(Abort::Bug("no noise".to_string()));
-        assert!(persons.spend(&ids, ("run", 0), |_| Err(bug())).is_err());
-        let (_, refused) = persons.spend(&ids, ("run", 0), |_| Ok(NoisedRecords::default())).unwrap();
+        assert!(persons.spend(&ids, ("run", 0), |_, _| Err(bug())).is_err());
+        let (_, refused) = persons.spend(&ids, ("run", 0), |_, _| Ok(NoisedRecords::default())).unwrap();
         assert_eq!(refused, 0);
     }
 }

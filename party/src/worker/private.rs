@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigester, PersonDigests, Registration};
-use fedreg_common::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use fedreg_common::privacy::mechanism::records::{Costs, NoisedRecords, PerRecord, Spending};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::session::Abort;
 use fedreg_common::star::site::charge::{Claim, RunLedger, suits};
@@ -219,15 +219,31 @@ impl<'a> Private<'a> {
         let receipts = ledger.receipts(&run.to_string());
         let opening = receipts.first().map(|release| release.sigma);
         let mut statement = Statement::new(&account, receipts, charge, study.site_protects());
-        if let (SiteMethod::Stream(stream), Some(sigma)) = (&study.method.method, opening)
-            && stream.records_per_person > 1
-        {
-            let per_person = stream.records_per_person;
-            let sigma = sigma * f64::from(per_person).sqrt();
-            statement.account.push(format!("each record: sigma {sigma:.6}, as a person may have {per_person}"));
+        if let (SiteMethod::Stream(stream), Some(sigma)) = (&study.method.method, opening) {
+            statement.account.extend(of_records(stream.spending(&study.guarantee), sigma));
         }
         statement.shorten();
         Ok(statement)
+    }
+}
+
+/// What the account says of single records where their noise differs from that of the release that stands for all.
+fn of_records(spending: Spending, sigma: f64) -> Option<String> {
+    match spending {
+        Spending::Even { records: 0 | 1 } => None,
+        Spending::Even { records } => {
+            let sigma = sigma * f64::from(records).sqrt();
+            Some(format!("each record: sigma {sigma:.6}, as a person may have {records}"))
+        }
+        Spending::Sequence(sequence) => {
+            let ((epsilon, delta), part) = (sequence.budget(1), Costs::new(spending).of(1) as f64);
+            let sigma = sigma * (spending.room() as f64 / part).sqrt();
+            let (by_epsilon, by_delta) = sequence.exponents();
+            Some(format!(
+                "the n-th record: epsilon {epsilon} / n^{by_epsilon}, delta {delta:e} / n^{by_delta}, sigma {sigma:.6} for the first; a person's \
+                 records were used while their sum was within the budget of the run"
+            ))
+        }
     }
 }
 
@@ -246,8 +262,8 @@ pub(crate) struct Charged {
 impl Charged {
     /// Finds that the budget is there, or is reserved already; nothing is charged.
     pub(crate) fn claim(&mut self, claim: Claim, content: &[u8]) -> Result<(), Failure> {
-        if let Some(most) = claim.per_person() {
-            self.persons = Some(Persons::open(&self.state, self.ledger.ledger.key()?, most)?);
+        if let Some(spending) = claim.spending() {
+            self.persons = Some(Persons::open(&self.state, self.ledger.ledger.key()?, spending)?);
         }
         Ok(self.ledger.claim(claim, content)?)
     }
@@ -273,17 +289,17 @@ impl Charged {
         }
     }
 
-    /// Counts a record of each person, and stores what `make` noises of them.
+    /// Charges the persons of these records, and stores what `make` noises of them; it is told the place of the first, and which may be used.
     pub(crate) fn noise(
         &mut self,
         number: u64,
         ids: &[Vec<u8>],
-        make: impl FnOnce(&[bool], &mut NoisePool) -> Result<NoisedRecords, Abort>,
+        make: impl FnOnce(u64, &[bool], &mut NoisePool) -> Result<NoisedRecords, Abort>,
     ) -> Result<(NoisedRecords, u64), Failure> {
         let persons = self.persons.as_mut().ok_or_else(|| Abort::Bug("records that are not counted".to_string()))?;
         let run = self.ledger.run().to_string();
         let pool = &mut self.ledger.pool;
-        persons.spend(ids, (&run, number), |usable| Ok(make(usable, pool)?))
+        persons.spend(ids, (&run, number), |first, usable| Ok(make(first, usable, pool)?))
     }
 }
 
@@ -326,10 +342,26 @@ pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) ->
 
 #[cfg(test)]
 mod tests {
+    use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::mechanism::records::Sequence;
+
     use super::*;
 
     fn sites(text: &str) -> Study<Sites> {
         Study::parse(text).unwrap().sites().unwrap()
+    }
+
+    #[test]
+    fn the_account_of_a_stream_says_what_noise_a_record_has_where_it_is_not_that_of_the_release() {
+        assert_eq!(of_records(Spending::Even { records: 1 }, 2.0), None);
+        let four = of_records(Spending::Even { records: 4 }, 2.0).unwrap();
+        assert_eq!(four, "each record: sigma 4.000000, as a person may have 4");
+        let whole = Budget::new(1.0, 1e-6, Accountant::Zcdp, 1, false).unwrap();
+        let sequence = Sequence::new(whole, (0.5, 1e-6), (0.25, 1.0), 50);
+        // Half of epsilon is .27268568 of the budget (fifty digits): 2 over its root.
+        let said = of_records(Spending::Sequence(sequence), 2.0).unwrap();
+        let expected = "the n-th record: epsilon 0.5 / n^0.25, delta 1e-6 / n^1, sigma 3.830000 for the first; a person's records were used";
+        assert!(said.starts_with(expected), "{said}");
     }
 
     #[test]

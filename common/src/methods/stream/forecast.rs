@@ -14,6 +14,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Average, Basis, Loss, Settings, Step, StreamError};
 use crate::privacy::accountant::normal_tail;
+use crate::privacy::mechanism::records::{Costs, Spending};
 
 /// Points of the quadrature in one covariate.
 const QUADRATURE: usize = 400;
@@ -47,6 +48,8 @@ pub struct Forecast {
     residual: f64,
     /// Variance of the function's weights in each direction.
     start: f64,
+    /// What records spend, and at how many sites they come.
+    spending: Option<(Spending, u32)>,
 }
 
 impl Forecast {
@@ -55,7 +58,20 @@ impl Forecast {
     pub fn new(settings: &Settings, average: Average, residual: f64, signal: f64) -> Option<Forecast> {
         let basis = settings.basis();
         let start = (signal / basis.bound()).powi(2);
-        Some(Forecast { settings: settings.clone(), average, groups: grouped(spectrum(basis)?), residual, start })
+        Some(Forecast {
+            settings: settings.clone(),
+            average,
+            groups: grouped(spectrum(basis)?),
+            residual,
+            start,
+            spending: None,
+        })
+    }
+
+    /// The same where records have budgets of their own, by their place at one of some sites, to which they come evenly.
+    #[must_use]
+    pub fn spending(self, spending: Spending, sites: u32) -> Forecast {
+        Forecast { spending: spending.is_by_place().then_some((spending, sites.max(1))), ..self }
     }
 
     /// Root mean square error over the ranges of the function that is zero everywhere, in units of the outcome.
@@ -63,7 +79,7 @@ impl Forecast {
         self.groups.iter().map(|group| group.count * group.moment * self.start).sum::<f64>().sqrt()
     }
 
-    /// Root mean square error over the ranges after a given number of records, each noised for budget `mu`, infinite without noise; and the noise's
+    /// Root mean square error over the ranges after a given number of records, the first noised for budget `mu`, infinite without noise; and the noise's
     /// own part of it.
     pub fn error(&self, records: u64, mu: f64) -> (f64, f64) {
         self.follow(&self.settings, records, mu)
@@ -95,13 +111,21 @@ impl Forecast {
             Average::LastHalf => records / 2,
             Average::All => 0,
         };
+        let mut costs = self.spending.map(|(spending, sites)| (Costs::new(spending), f64::from(sites)));
+        // Over the share of the first record; nothing where nothing of a record leaves.
+        let mut share = |record: f64| match &mut costs {
+            Some((costs, sites)) => costs.of((record / *sites).ceil() as u64) as f64 / costs.of(1).max(1) as f64,
+            None => 1.0,
+        };
         let mut paths = vec![Path { wrong: self.start.sqrt(), ..Path::default() }; self.groups.len()];
         let mut taken = 0u64;
         while taken < records {
             let begins = if taken < first { first } else { records };
             let length = (taken / 1000).max(1).min(if taken < SINGLE { 1 } else { u64::MAX }).min(begins - taken);
             let middle = taken as f64 + 0.5 * (length as f64 + 1.0);
-            let step = stated.step.at(middle);
+            let share = share(middle);
+            let step = if share > 0.0 { stated.step.at(middle) } else { 0.0 };
+            let square_of_noise = if share > 0.0 { sigma * sigma / share } else { 0.0 };
             let of_group = |(group, path): (&Group, &Path)| {
                 group.count * group.moment * (path.wrong * path.wrong + path.noise.now + path.sampling.now)
             };
@@ -110,7 +134,7 @@ impl Forecast {
             for (group, path) in self.groups.iter().zip(&mut paths) {
                 let kept = 1.0 - slope * step * group.moment;
                 let block = Block::new(kept, length as f64);
-                path.walk(&block, taken >= first, step * step, sigma * sigma, square * group.moment);
+                path.walk(&block, taken >= first, step * step, square_of_noise, square * group.moment);
             }
             taken += length;
         }
@@ -286,7 +310,8 @@ mod tests {
     use crate::bounded::SimulatedNoise;
     use crate::methods::features::FeatureMap;
     use crate::methods::stream::{Grid, Kernel, Learner, Stated};
-    use crate::privacy::accountant::gaussian_mu;
+    use crate::privacy::accountant::{Accountant, Budget, gaussian_mu};
+    use crate::privacy::mechanism::records::Sequence;
     use rand_distr::{Distribution, StandardNormal};
 
     fn settings(basis: Basis, step: Step) -> Settings {
@@ -295,6 +320,11 @@ mod tests {
 
     /// Root mean square error of streams whose functions are drawn as the forecast assumes.
     fn measured(forecast: &Forecast, records: usize, mu: Option<f64>, seeds: u64) -> f64 {
+        noised_error(forecast, records, seeds, |_| mu)
+    }
+
+    /// The same with a budget for each record, counted from 1.
+    fn noised_error(forecast: &Forecast, records: usize, seeds: u64, mut mu: impl FnMut(u64) -> Option<f64>) -> f64 {
         let (settings, basis) = (&forecast.settings, forecast.settings.basis());
         let squares: f64 = (0..seeds)
             .map(|seed| {
@@ -307,10 +337,10 @@ mod tests {
                 };
                 let mut learner = Learner::new(settings);
                 let mut noise = SimulatedNoise::seeded(seed + 1000);
-                for _ in 0..records {
+                for record in 1..=records as u64 {
                     let x = place(&mut generator);
                     let y = settings.predict(&truth, &x).unwrap() + forecast.residual * normal(&mut generator);
-                    let message = match mu {
+                    let message = match mu(record) {
                         Some(mu) => {
                             let bounded = settings.message(learner.weights(), Some((&x, y))).unwrap();
                             bounded.simulate_release(mu, &mut noise).as_slice().to_vec()
@@ -352,6 +382,31 @@ mod tests {
             assert!((1.0 / 1.5..1.5).contains(&(predicted / found)), "{epsilon:?}: {predicted} {found}");
             assert!(noise <= predicted && (epsilon.is_some() == (noise > 0.0)));
         }
+    }
+
+    #[test]
+    fn errors_of_streams_whose_records_have_budgets_of_their_own_are_predicted_too() {
+        let basis = Basis::Grid(Grid::new(Kernel::Gaussian { width: 0.15 }, 30, 1).unwrap());
+        let whole = Budget::new(3.0, 1e-5, Accountant::Zcdp, 1, false).unwrap();
+        let of = |exponent| Spending::Sequence(Sequence::new(whole, (3.0, 1e-5), (exponent, 0.0), basis.len()));
+        let forecast =
+            Forecast::new(&settings(basis.clone(), Step::Root { length: 0.1 }), Average::LastHalf, 0.2, 0.3).unwrap();
+        let (mu, records) = (whole.cap().sqrt(), 3000);
+        let falling = forecast.clone().spending(of(0.25), 1);
+        let mut costs = Costs::new(of(0.25));
+        let (predicted, noise) = falling.error(records, mu);
+        let found = noised_error(&falling, records as usize, 4, |record| {
+            Some(mu * (costs.of(record) as f64 / of(0.25).room() as f64).sqrt())
+        });
+        println!("predicted {predicted:.4}, measured {found:.4}");
+        assert!((1.0 / 1.5..1.5).contains(&(predicted / found)), "{predicted} {found}");
+        assert!(noise > 1.5 * forecast.error(records, mu).1, "later records have more noise");
+        assert_eq!(forecast.clone().spending(of(0.0), 5).error(records, mu), forecast.error(records, mu));
+        // At two sites places go half as far.
+        assert!(forecast.clone().spending(of(0.25), 2).error(records, mu).1 < noise);
+        // From the record on of which nothing may leave, the function stays as it is.
+        let short = forecast.spending(of(2.0), 1);
+        assert!(short.error(10_000, mu).0.is_finite());
     }
 
     #[test]

@@ -24,7 +24,8 @@
 //! arithmetic, `B^2 >= k(x, x)`: two messages are at most `2 tau B` apart. (`|a(x)|^2 = k_x' K^-1 k_x <= k(x, x)`, a projection in the kernel's space, so the
 //! cut removes rounding only; the bound does not rest on that inequality, nor on how well `L` was computed.) Noise is added to `u`, which is on a
 //! lattice, and not to `L u`, which is not; the coordinator multiplies by `L`. A record that cannot be used is sent as `u = 0` with its noise, so
-//! that it does not reveal itself. A person with `k` records has budget `sqrt k mu`.
+//! that it does not reveal itself. What all records of a person cost together is held to the budget of
+//! the run ([`records`](crate::privacy::mechanism::records)).
 //!
 //! A jitter of 1e-10 on the diagonal of `K` keeps `L` stable; it makes `a(x)` shorter. Dropping small eigenvalues from the noise instead would leave
 //! directions without noise in which `u` still has content.

@@ -3,7 +3,7 @@
 use crate::methods::features::Range;
 use crate::methods::stream::{Loss, Settings, StreamError};
 use crate::privacy::mechanism::Query;
-use crate::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use crate::privacy::mechanism::records::{NoisedRecords, PerRecord, Spending};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
 use crate::session::Abort;
@@ -24,7 +24,7 @@ pub(crate) struct Site {
     maker: Maker,
     /// Records of a contribution, at most.
     most: u64,
-    per_person: u32,
+    spending: Spending,
     noised: bool,
     /// The next contribution.
     number: u64,
@@ -50,7 +50,7 @@ impl Site {
         Site {
             maker: Maker::new(stream),
             most: study.site_terms().batch_rows,
-            per_person: stream.records_per_person,
+            spending: stream.spending(&study.guarantee),
             noised,
             number: 0,
             used: None,
@@ -121,7 +121,7 @@ impl Site {
         }
         if self.refused > 0 {
             warnings.push(format!(
-                "{} records had no name, or were of persons with as many records as declared: noise alone went out for them",
+                "{} records had no name, or were of persons with no budget left for them: noise alone went out for them",
                 self.refused
             ));
         }
@@ -134,16 +134,16 @@ impl LocalMethod for Site {
         false
     }
 
-    fn per_person(&self) -> Option<u32> {
-        Some(self.per_person)
+    fn spending(&self) -> Option<Spending> {
+        Some(self.spending)
     }
 
     fn step(&mut self, input: Input) -> Result<Act, Abort> {
         Ok(match input {
             Input::Begin(first) => self.begin(first)?,
             Input::Granted(charged) => {
-                self.right = Some(PerRecord::new(&charged, self.per_person));
-                Act::Recall { number: self.number, right: PerRecord::new(&charged, self.per_person) }
+                self.right = Some(PerRecord::new(&charged, self.spending));
+                Act::Recall { number: self.number, right: PerRecord::new(&charged, self.spending) }
             }
             // They may have been sent: the same bytes leave again, and their rows are used up.
             Input::Kept(Some(noised)) => {
@@ -180,14 +180,14 @@ impl LocalMethod for Site {
         })
     }
 
-    fn noised(&mut self, usable: &[bool], pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
+    fn noised(&mut self, first: u64, usable: &[bool], pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
         let (Some(message), Some(right)) = (&mut self.message, &mut self.right) else {
             return Err(bug("records before their charge"));
         };
         let records = std::mem::take(&mut message.records).into_iter().zip(usable);
         let records: Vec<_> = records.map(|(record, usable)| usable.then_some(record)).collect();
         let weights = std::mem::take(&mut message.weights);
-        self.maker.noised(weights, message.taken, &records, right, pool)
+        self.maker.noised(weights, (message.taken, first), &records, right, pool)
     }
 }
 
@@ -251,26 +251,27 @@ impl Maker {
         Ok(Query::bounded(&self.settings.message(&weights, None)?))
     }
 
-    /// The messages of some records in a row with noise, each with the weights that the ones before it have left. `None` in the place of a
-    /// record is noise alone.
+    /// The messages of some records in a row with noise, each with the weights that the ones before it have left: so many records had the
+    /// hub, and the first is in this place at the site. `None` instead of a record is noise alone.
     ///
     /// # Errors
     /// Weights or covariates of another length, noise that cannot be added. Nothing may leave then.
     pub(crate) fn noised(
         &self,
         mut weights: Vec<f64>,
-        taken: u64,
+        (taken, first): (u64, u64),
         records: &[Option<(Vec<f64>, f64)>],
         right: &mut PerRecord,
         pool: &mut NoisePool,
     ) -> Result<NoisedRecords, Abort> {
         let mut noised = NoisedRecords::default();
-        for (record, number) in records.iter().zip(taken.saturating_add(1)..) {
+        for (at, record) in (0..).zip(records) {
             let record = record.as_ref().map(|(x, y)| (x.as_slice(), *y));
             let message = self.settings.message(&weights, record).map_err(bug)?;
-            right.add(&Query::bounded(&message), pool, &mut noised).map_err(bug)?;
+            right.add(first.saturating_add(at), &Query::bounded(&message), pool, &mut noised).map_err(bug)?;
             // Everybody sees the noised message, so anyone who goes on from it tells nothing new.
             let sent = noised.values().len() - weights.len();
+            let number = taken.saturating_add(1).saturating_add(at);
             self.settings.step(&mut weights, number, &noised.values()[sent..]).map_err(bug)?;
         }
         Ok(noised)

@@ -8,7 +8,9 @@ use crate::id::Protocol;
 use crate::methods::features::forecast::LARGEST_EXPECTED;
 use crate::methods::features::terms::of_features;
 use crate::methods::features::{FeatureMap, Range};
+use crate::privacy::accountant::Budget;
 use crate::privacy::mechanism::ReleasePlan;
+use crate::privacy::mechanism::records::{Costs, Sequence, Spending};
 use crate::privacy::release::Declaration;
 use crate::terms::statement::Protects;
 use crate::terms::suggestion::Search;
@@ -24,6 +26,9 @@ const LARGEST_MESSAGE: u64 = 1 << 21;
 const GRID_POINTS: [u32; 3] = [50, 15, 8];
 /// Clipping of residuals unless another is asked for, in half ranges of the outcome.
 const DEFAULT_TAU: f64 = 1.0;
+
+/// Largest power of a record's place that its budget may be divided by.
+const LARGEST_EXPONENT: f64 = 2.0;
 
 /// Largest delta of a stream, whose records may still be to come; where they can be counted, one over their number is the limit, as
 /// everywhere.
@@ -64,6 +69,9 @@ pub struct StreamTerms {
     pub average: Average,
     /// Most records of one person.
     pub records_per_person: u32,
+    /// A budget for each record by its place in the stream of its worker, in place of `records_per_person`; private mode only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<RecordBudgets>,
 }
 
 impl Default for StreamTerms {
@@ -81,7 +89,57 @@ impl Default for StreamTerms {
             horizon: None,
             average: Average::LastHalf,
             records_per_person: 1,
+            budgets: None,
         }
+    }
+}
+
+/// A budget for each record: the n-th of a worker's stream has epsilon / n^epsilon_exponent and delta / n^delta_exponent. A person's records are
+/// used as long as what they cost together stays within the budget of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordBudgets {
+    /// Of the first record; that of the run, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<f64>,
+    /// Of the first record; that of the run, if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+    /// The power of a record's place that its epsilon is divided by, from 0 to 2.
+    pub epsilon_exponent: f64,
+    /// The power of a record's place that its delta is divided by, from 0 to 2.
+    pub delta_exponent: f64,
+}
+
+impl Default for RecordBudgets {
+    fn default() -> Self {
+        RecordBudgets { epsilon: None, delta: None, epsilon_exponent: 0.0, delta_exponent: 0.0 }
+    }
+}
+
+impl RecordBudgets {
+    fn check(&self) -> Result<(), StudyError> {
+        let refuse = |key: &str, expected, actual| {
+            Err(value(&format!("stream.budgets.{key}"), format!("must be {expected}, got {actual}")))
+        };
+        for (key, exponent) in [("epsilon_exponent", self.epsilon_exponent), ("delta_exponent", self.delta_exponent)] {
+            if !(0.0..=LARGEST_EXPONENT).contains(&exponent) {
+                return refuse(key, "from 0 to 2", exponent);
+            }
+        }
+        match (self.epsilon, self.delta) {
+            (Some(epsilon), _) if !(epsilon > 0.0 && epsilon.is_finite()) => {
+                refuse("epsilon", "a positive number", epsilon)
+            }
+            (_, Some(delta)) if !(delta > 0.0 && delta < 1.0) => refuse("delta", "above 0 and below 1", delta),
+            _ => Ok(()),
+        }
+    }
+
+    /// In a run with this budget for each person, of records of a given number of numbers.
+    fn sequence(&self, whole: Budget, numbers: usize) -> Sequence {
+        let first = (self.epsilon.unwrap_or(whole.epsilon()), self.delta.unwrap_or(whole.delta()));
+        Sequence::new(whole, first, (self.epsilon_exponent, self.delta_exponent), numbers)
     }
 }
 
@@ -146,8 +204,10 @@ pub struct Stream {
     pub outcome: Option<Range>,
     /// Which part of the path is averaged.
     pub average: Average,
-    /// Most records of one person.
+    /// Most records of one person, where records have no budgets of their own.
     pub records_per_person: u32,
+    /// Budgets of records.
+    budgets: Option<RecordBudgets>,
     /// Whether the first step follows from the budget of a record.
     budgeted_step: bool,
 }
@@ -167,10 +227,12 @@ impl Stream {
         let batch_rows = study.site_terms().batch_rows;
         let ranges = study.input_ranges()?;
         let outcome = study.outcome_range()?;
+        terms.budgets.iter().try_for_each(RecordBudgets::check)?;
         let settings = terms.settings(&study.guarantee, study.method.inputs().len())?;
         if terms.records_per_person == 0 {
             return Err(value("stream.records_per_person", "must be at least 1"));
         }
+        terms.check_budgets(&study.guarantee, settings.basis().len())?;
         if batch_rows > LARGEST_GROUP {
             return Err(value("sites.batch_rows", format!("must be at most {LARGEST_GROUP} in a stream")));
         }
@@ -181,8 +243,9 @@ impl Stream {
                 format!("makes messages of {numbers} numbers with {length} a record, more than {LARGEST_MESSAGE}");
             return Err(value("sites.batch_rows", problem));
         }
-        let StreamTerms { average, records_per_person, step, .. } = terms;
-        Ok(Stream { settings, ranges, outcome, average, records_per_person, budgeted_step: step.is_none() })
+        let StreamTerms { average, records_per_person, budgets, step, .. } = terms;
+        let budgeted_step = step.is_none();
+        Ok(Stream { settings, ranges, outcome, average, records_per_person, budgets, budgeted_step })
     }
 
     /// The units of the outcome: its public range, or as it is.
@@ -190,9 +253,19 @@ impl Stream {
         self.outcome.unwrap_or(Range { low: -1.0, high: 1.0 })
     }
 
-    /// The budget of one record; infinite without noise.
+    /// What a record may spend of its person's budget.
+    pub fn spending(&self, guarantee: &Guarantee) -> Spending {
+        match (self.budgets, guarantee) {
+            (Some(budgets), Guarantee::Private(terms)) => {
+                Spending::Sequence(budgets.sequence(terms.budget, self.settings.basis().len()))
+            }
+            _ => Spending::Even { records: self.records_per_person },
+        }
+    }
+
+    /// The budget of the first record, and of all others where they have none of their own; infinite without noise.
     pub(crate) fn record_mu(&self, guarantee: &Guarantee) -> f64 {
-        record_mu(guarantee, self.records_per_person)
+        record_mu(guarantee, self.spending(guarantee))
     }
 
     /// The same under another guarantee.
@@ -206,9 +279,10 @@ impl Stream {
     }
 
     /// The error to expect with these facts of the design.
-    pub(crate) fn forecast(&self, reckoned: Reckoned<'_>) -> Result<Forecast, NoExpectation> {
-        Forecast::new(&self.settings, self.average, reckoned.residual, reckoned.signal)
-            .ok_or(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED })
+    pub(crate) fn forecast<M>(&self, study: &Between<M>, reckoned: Reckoned<'_>) -> Result<Forecast, NoExpectation> {
+        let forecast = Forecast::new(&self.settings, self.average, reckoned.residual, reckoned.signal)
+            .ok_or(NoExpectation::TooManyFeatures { most: LARGEST_EXPECTED })?;
+        Ok(forecast.spending(self.spending(&study.guarantee), study.number_of_sites()))
     }
 }
 
@@ -219,7 +293,7 @@ impl<M> Between<M> {
         match &self.guarantee {
             Guarantee::Plain => None,
             Guarantee::Private(terms) => {
-                let forecast = stream.forecast(terms.stated.design.reckoned()).ok()?;
+                let forecast = stream.forecast(self, terms.stated.design.reckoned()).ok()?;
                 Some((forecast, stream.record_mu(&self.guarantee)))
             }
         }
@@ -240,11 +314,15 @@ impl<M> MethodTerms<M> for Stream {
     }
 
     fn releases(&self, study: &Between<M>) -> Option<ReleasePlan> {
-        Some(study.even_plan(vec![format!("every record, {} of a person", self.records_per_person)]))
+        let label = match self.budgets {
+            Some(_) => "every record, within the budget of its person".to_owned(),
+            None => format!("every record, {} of a person", self.records_per_person),
+        };
+        Some(study.even_plan(vec![label]))
     }
 
     fn protects(&self) -> Protects {
-        Protects::Records { per_person: self.records_per_person }
+        Protects::Records { per_person: self.budgets.is_none().then_some(self.records_per_person) }
     }
 
     fn half_range(&self, _: &Between<M>) -> Option<f64> {
@@ -254,7 +332,7 @@ impl<M> MethodTerms<M> for Stream {
     fn foretold(&self, study: &Between<M>, rows: u64, reckoned: Reckoned<'_>) -> Result<Foretold, NoExpectation> {
         // The first step may follow from the budget.
         let own = self.under(&study.guarantee)?;
-        let forecast = own.forecast(reckoned)?;
+        let forecast = own.forecast(study, reckoned)?;
         let all = rows.saturating_mul(u64::from(study.number_of_sites()));
         let (error, noise) = forecast.error(all, self.record_mu(&study.guarantee));
         Ok(Foretold {
@@ -277,9 +355,13 @@ impl<M> MethodTerms<M> for Stream {
     }
 }
 
-fn record_mu(guarantee: &Guarantee, records_per_person: u32) -> f64 {
+fn record_mu(guarantee: &Guarantee, spending: Spending) -> f64 {
+    let records = match spending {
+        Spending::Even { records } => f64::from(records.max(1)),
+        Spending::Sequence(sequence) => sequence.part(1).min(1.0).recip(),
+    };
     // Records of a person are counted by themselves, and not as rows.
-    guarantee.row_mu(1) / f64::from(records_per_person.max(1)).sqrt() * ROOM
+    guarantee.row_mu(1) / records.sqrt() * ROOM
 }
 
 fn first_step(record_mu: f64) -> f64 {
@@ -310,7 +392,13 @@ impl StreamTerms {
             }
             (LossName::Squares, Guarantee::Plain) => Loss::Squares,
         };
-        let length = self.step.unwrap_or_else(|| first_step(record_mu(guarantee, self.records_per_person)));
+        let spending = match (&self.budgets, guarantee) {
+            (Some(budgets), Guarantee::Private(terms)) => {
+                Spending::Sequence(budgets.sequence(terms.budget, basis.len()))
+            }
+            _ => Spending::Even { records: self.records_per_person },
+        };
+        let length = self.step.unwrap_or_else(|| first_step(record_mu(guarantee, spending)));
         let step = self.schedule(length)?;
         Settings::try_from(Stated { basis, loss, step }).map_err(|error| {
             let what = if let StreamError::Setting { what, .. } = &error { *what } else { "" };
@@ -322,6 +410,35 @@ impl StreamTerms {
             };
             of_stream(key, &error)
         })
+    }
+
+    /// What records may spend under this guarantee, each of a given number of numbers.
+    fn check_budgets(&self, guarantee: &Guarantee, numbers: usize) -> Result<(), StudyError> {
+        let Some(budgets) = &self.budgets else { return Ok(()) };
+        let Guarantee::Private(terms) = guarantee else {
+            return Err(value("stream.budgets", "has no place in a plain study: set mode = \"private\""));
+        };
+        if self.records_per_person != 1 {
+            return Err(value("stream.records_per_person", "has no place beside `stream.budgets`"));
+        }
+        let (whole, sequence) = (&terms.budget, budgets.sequence(terms.budget, numbers));
+        let (epsilon, delta) = sequence.budget(1);
+        if sequence.part(1) > 1.0 {
+            let problem = format!(
+                "costs more than a person has in the run: epsilon {epsilon} at delta {delta:e} for the first record, {} at {:e} for all",
+                whole.epsilon(),
+                whole.delta()
+            );
+            return Err(value("stream.budgets.epsilon", problem));
+        }
+        match Costs::new(Spending::Sequence(sequence)).of(1) {
+            0 => {
+                let problem =
+                    format!("of epsilon {epsilon} at delta {delta:e} is too small for a record of {numbers} numbers");
+                Err(value("stream.budgets", problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn schedule(&self, length: f64) -> Result<Step, StudyError> {

@@ -3,7 +3,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use statrs::distribution::{Beta, ContinuousCDF, Normal};
 
-use super::records::{NoisedRecords, PerRecord};
+use super::records::{NoisedRecords, PerRecord, Spending};
 use super::*;
 use crate::methods::em;
 use crate::methods::features::{FeatureMap, Statistics};
@@ -20,7 +20,7 @@ pub(super) fn bounds(width: usize) -> RowBounds {
     RowBounds::new((0..width).map(column).collect(), Some(1.0), None).unwrap()
 }
 
-fn permit(mu: f64) -> Permit {
+pub(super) fn permit(mu: f64) -> Permit {
     Permit::unreserved("run", 0, PlannedRelease { label: "test".to_owned(), mu })
 }
 
@@ -426,7 +426,7 @@ fn feature_statistics() -> (Query, Query) {
 }
 
 /// A record far above the function, and one far below.
-fn stream_messages() -> (Query, Query) {
+pub(super) fn stream_messages() -> (Query, Query) {
     let basis = stream::Basis::Features(FeatureMap::new(3, 1, 4, 2.0).unwrap());
     let stated =
         stream::Stated { basis, loss: stream::Loss::Huber { tau: 0.5 }, step: stream::Step::Constant { length: 0.1 } };
@@ -440,7 +440,7 @@ fn audit_records(runs: u32, mu: f64, pretended: u32) -> (f64, f64) {
     let (first, second) = stream_messages();
     let mut pool = NoisePool::new();
     let charged = release(&first, permit(mu), &mut pool).unwrap().stored();
-    let mut right = PerRecord::new(&charged, pretended);
+    let mut right = PerRecord::new(&charged, Spending::Even { records: pretended });
     let share = mu / f64::from(pretended).sqrt() * (1.0 - 1e-12);
     let (sigma, _) = scale_for(first.sensitivity(), first.slack(), share).unwrap();
     let values = |query: &Query| -> Vec<f64> {
@@ -450,8 +450,8 @@ fn audit_records(runs: u32, mu: f64, pretended: u32) -> (f64, f64) {
     let (a, b) = (values(&first), values(&second));
     audit(runs, |swapped| {
         let mut sent = NoisedRecords::default();
-        for _ in 0..2 {
-            right.add(if swapped { &second } else { &first }, &mut pool, &mut sent).unwrap();
+        for place in [1, 2] {
+            right.add(place, if swapped { &second } else { &first }, &mut pool, &mut sent).unwrap();
         }
         assert_eq!(sent.records(), 2);
         let places = sent.values().iter().zip(a.iter().zip(&b).cycle());
@@ -470,10 +470,10 @@ fn a_record_of_a_stream_that_cannot_be_used_sends_the_bytes_of_no_record_whateve
     let charged = release(&maker.opening().unwrap(), permit(0.5), &mut NoisePool::seeded(1)).unwrap().stored();
     // The noise is the same every time, so that equal bytes mean equal messages.
     let sent = |weights: f64, record: Option<(f64, f64)>| -> Vec<u64> {
-        let (mut right, mut pool) = (PerRecord::new(&charged, 1), NoisePool::seeded(2));
+        let (mut right, mut pool) = (PerRecord::new(&charged, Spending::Even { records: 1 }), NoisePool::seeded(2));
         let record = record.map(|(x, y)| maker.scaled([x].into_iter(), y));
         let records = [Some((vec![0.2], 0.3)), record, Some((vec![0.9], -0.4))];
-        let noised = maker.noised(vec![weights; 8], 5, &records, &mut right, &mut pool).unwrap();
+        let noised = maker.noised(vec![weights; 8], (5, 5), &records, &mut right, &mut pool).unwrap();
         assert_eq!((noised.records(), noised.values().len()), (3, 24));
         noised.values().iter().map(|value| value.to_bits()).collect()
     };

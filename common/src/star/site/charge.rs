@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::id::{Digest, RunId};
 use crate::privacy::accountant::Budget;
 use crate::privacy::ledger::{Ledger, LedgerError, PersonDigests, Storage, keyed};
+use crate::privacy::mechanism::records::Spending;
 use crate::privacy::mechanism::{NoisedRelease, Query, ReleasePlan};
 use crate::privacy::sampler::NoisePool;
 use crate::session::Abort;
@@ -20,11 +21,11 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Of how many records of a person a run takes account whose persons are not known beforehand.
-    pub fn per_person(&self) -> Option<u32> {
+    /// What the records of a run may spend whose persons are not known beforehand.
+    pub fn spending(&self) -> Option<Spending> {
         match self.persons {
             Persons::Known { .. } => None,
-            Persons::Anyone { most } => Some(most),
+            Persons::Anyone { spending } => Some(spending),
         }
     }
 }
@@ -39,10 +40,10 @@ pub enum Persons {
         /// How many rows.
         rows: u64,
     },
-    /// Persons who come one after the other, each with at most a given number of records: a ledger has one stream, which may show anyone.
+    /// Persons who come one after the other, each with as many records as the budget has room for: a ledger has one stream, which may show anyone.
     Anyone {
-        /// Records of a person.
-        most: u32,
+        /// What each record costs.
+        spending: Spending,
     },
 }
 

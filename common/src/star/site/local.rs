@@ -12,7 +12,7 @@ use nalgebra::{DMatrix, DVector};
 use super::charge::{Claim, Persons};
 use crate::data::Place;
 use crate::id::Role;
-use crate::privacy::mechanism::records::{NoisedRecords, PerRecord};
+use crate::privacy::mechanism::records::{NoisedRecords, PerRecord, Spending};
 use crate::privacy::mechanism::{NoisedRelease, Query, ReleasePlan};
 use crate::privacy::release::Released;
 use crate::privacy::sampler::NoisePool;
@@ -206,8 +206,8 @@ pub(crate) trait LocalMethod: Send {
         None
     }
 
-    /// Of how many records of a person it may take account, where persons come one after the other and are not known beforehand.
-    fn per_person(&self) -> Option<u32> {
+    /// What records may spend, where persons come one after the other and are not known beforehand.
+    fn spending(&self) -> Option<Spending> {
         None
     }
 
@@ -217,11 +217,12 @@ pub(crate) trait LocalMethod: Send {
     /// Why there is no contribution.
     fn step(&mut self, input: Input) -> Result<Act, Abort>;
 
-    /// Noises the records of the latest [`Act::Noise`]; the others are replaced by noise alone.
+    /// Noises the records of the latest [`Act::Noise`], of which the first is in place `first`; those that are not usable are replaced by
+    /// noise alone.
     ///
     /// # Errors
     /// Noise that cannot be added. Nothing may leave then.
-    fn noised(&mut self, _usable: &[bool], _pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
+    fn noised(&mut self, _first: u64, _usable: &[bool], _pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
         Err(bug("records that nobody asked for"))
     }
 }
@@ -310,17 +311,18 @@ impl Local {
         }
     }
 
-    /// Noises the records that [`Act::Noise`] asked to be counted; those that are not usable are replaced by noise alone.
+    /// Noises the records that [`Act::Noise`] asked to be counted, of which the first is in place `first`; those that are not usable are
+    /// replaced by noise alone.
     ///
     /// # Errors
     /// Noise that cannot be added. Nothing may leave then.
-    pub fn noised(&mut self, usable: &[bool], pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
-        self.method.noised(usable, pool)
+    pub fn noised(&mut self, first: u64, usable: &[bool], pool: &mut NoisePool) -> Result<NoisedRecords, Abort> {
+        self.method.noised(first, usable, pool)
     }
 
     fn claim(&mut self) -> Claim {
-        let persons = match self.method.per_person() {
-            Some(most) => Persons::Anyone { most },
+        let persons = match self.method.spending() {
+            Some(spending) => Persons::Anyone { spending },
             None => Persons::Known { ids: std::mem::take(&mut self.ids), rows: self.rows },
         };
         Claim { persons, plan: self.method.plan() }

@@ -1,6 +1,7 @@
 //! Studies of streams.
 
 use crate::methods::stream::Step;
+use crate::privacy::mechanism::records::{Costs, Spending};
 use crate::study::tests::{sites, written};
 use crate::study::{SiteMethod, Study};
 
@@ -16,6 +17,12 @@ fn stream(more: &str) -> String {
     format!(
         "protocol = \"stream\"\n{SITES}\n[model]\nfeatures = [\"x\"]\n[outcome]\ncolumn = \"y\"\n[columns.x]\nrange = [0, 1]\n[stream]\n{more}"
     )
+}
+
+fn budgets(more: &str) -> String {
+    let private = "mode = \"private\"\nprotocol";
+    stream(&format!("[stream.budgets]\n{more}\n[columns.y]\nrange = [-1, 1]\n[privacy]\nepsilon = 1.0\ndelta = 1e-6"))
+        .replacen("protocol", private, 1)
 }
 
 fn complaint(text: &str) -> String {
@@ -53,6 +60,18 @@ fn every_mistake_names_its_key() {
         (stream("decay = \"horizon\"\nhorizon = 9"), "`stream.exponent` is missing beside the decay `horizon`"),
         (stream("decay = \"horizon\"\nexponent = 0.5\nhorizon = 0"), "`stream.horizon` must be from 1 to 1e15, got 0"),
         (stream("records_per_person = 0"), "`stream.records_per_person`"),
+        (stream("[stream.budgets]"), "`stream.budgets` has no place in a plain study"),
+        (budgets("epsilon_exponent = -0.5"), "`stream.budgets.epsilon_exponent` must be from 0 to 2, got -0.5"),
+        (budgets("delta_exponent = nan"), "`stream.budgets.delta_exponent` must be from 0 to 2"),
+        (budgets("epsilon = 0.0"), "`stream.budgets.epsilon` must be a positive number"),
+        (budgets("delta = 1.0"), "`stream.budgets.delta` must be above 0 and below 1"),
+        (budgets("epsilon = 1.01"), "`stream.budgets.epsilon` costs more than a person has in the run"),
+        (budgets("epsilon = 1e-9"), "is too small for a record of 50 numbers"),
+        (budgets("epsilon_exponents = 1.0"), "epsilon_exponents"),
+        (
+            budgets("").replacen("[stream]\n", "[stream]\nrecords_per_person = 2\n", 1),
+            "`stream.records_per_person` has no place beside `stream.budgets`",
+        ),
         (stream("[sites]\nbatch_rows = 50001"), "`sites.batch_rows` makes messages"),
         (
             stream("[stream.features]\ncount = 20\nfrequency_sd = 1.0").replacen(
@@ -92,6 +111,28 @@ fn the_schedules_of_the_source_are_options_and_studies_without_them_are_written_
     assert_eq!(step("step = 0.5").at(4.0), 0.25);
     for more in ["", "decay = \"constant\""] {
         let text = written(&stream(more));
-        assert!(!text.contains("exponent") && !text.contains("horizon"), "{text}");
+        assert!(!text.contains("exponent") && !text.contains("horizon") && !text.contains("budgets"), "{text}");
     }
+}
+
+#[test]
+fn records_may_have_budgets_of_their_own_and_the_first_one_sets_the_step() {
+    let parsed = |more: &str| {
+        let study = sites(&budgets(more));
+        assert_eq!(sites(&written(&budgets(more))), study);
+        let SiteMethod::Stream(found) = &study.method.method else { panic!("{study:?}") };
+        (found.settings.stated().step.length(), found.spending(&study.guarantee), study.site_plan().unwrap())
+    };
+    let even = sites(&budgets("").replacen("[stream.budgets]", "", 1));
+    let SiteMethod::Stream(stream) = &even.method.method else { panic!("{even:?}") };
+    assert_eq!(stream.spending(&even.guarantee), Spending::Even { records: 1 });
+    let usual = stream.settings.stated().step.length();
+    let (length, spending, plan) = parsed("epsilon_exponent = 0.5");
+    assert!((length / usual - 1.0).abs() < 1e-12, "{length} {usual}");
+    assert_eq!(plan.charge_of(1), even.site_charge().unwrap(), "a person costs what the run has, as before");
+    assert_eq!(plan.releases()[0].label, "every record, within the budget of its person");
+    assert_eq!(Costs::new(spending).of(1), spending.room());
+    // Half of epsilon costs .2727 of the budget (fifty digits, tests/vectors/privacy/budgets.json).
+    let (length, ..) = parsed("epsilon = 0.5");
+    assert!((length / usual - 0.272_685_680_702_494_55_f64.sqrt()).abs() < 1e-9, "{length} {usual}");
 }

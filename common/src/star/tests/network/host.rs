@@ -12,7 +12,7 @@ use crate::data::Place as Row;
 use crate::privacy::accountant::Budget;
 use crate::privacy::ledger::tests::Memory;
 use crate::privacy::ledger::{Ledger, LedgerError, PersonDigests, Registration};
-use crate::privacy::mechanism::records::NoisedRecords;
+use crate::privacy::mechanism::records::{Costs, NoisedRecords, Spending, admit};
 use crate::privacy::sampler::NoisePool;
 use crate::session::Abort;
 use crate::star::message::Body;
@@ -66,14 +66,16 @@ pub(super) struct Host {
     back: Option<Contribution>,
     finished: bool,
     ledger: Option<RunLedger<Memory>>,
-    most: u32,
+    spending: Option<Spending>,
     row: usize,
     batch: u64,
     // The disk.
     disk: Option<Memory>,
     sent: Option<(u64, Vec<u8>)>,
     messages: u64,
-    records: BTreeMap<Vec<u8>, u32>,
+    records: BTreeMap<Vec<u8>, u64>,
+    /// Records that were noised.
+    places: u64,
 }
 
 impl Host {
@@ -96,13 +98,14 @@ impl Host {
             back: None,
             finished: false,
             ledger: None,
-            most: 0,
+            spending: None,
             row: 0,
             batch: 0,
             disk,
             sent: None,
             messages: 0,
             records: BTreeMap::new(),
+            places: 0,
         };
         host.gather();
         host
@@ -206,7 +209,7 @@ impl Host {
             Act::Wait => None,
             Act::Poll => Some(self.heard.pop_front().unwrap_or(Input::Silence)),
             Act::Claim(claim) => {
-                self.most = claim.per_person().unwrap_or_default();
+                self.spending = claim.spending();
                 self.ledger()?.claim(claim, b"the same rows")?;
                 Some(Input::Done)
             }
@@ -265,19 +268,24 @@ impl Host {
     /// Counts records and stores their message: all of it, or nothing.
     fn noise(&mut self, number: u64, ids: &[Vec<u8>]) -> Result<Input, Abort> {
         let mut records = self.records.clone();
+        let spending = self.spending.ok_or_else(|| Abort::Bug("records that were not claimed".to_string()))?;
+        let mut costs = Costs::new(spending);
         let usable: Vec<bool> = ids
             .iter()
-            .map(|id| {
-                let count = records.entry(id.clone()).or_default();
-                *count += 1;
-                *count <= self.most
+            .zip(self.places + 1..)
+            .map(|(id, place)| {
+                let spent = records.entry(id.clone()).or_default();
+                let sum = admit(*spent, costs.of(place), spending.room());
+                *spent = sum.unwrap_or(*spent);
+                sum.is_some()
             })
             .collect();
         let mut pool = NoisePool::seeded(self.at * 1_000_003 + 500_000 + self.messages);
-        let noised = self.local.noised(&usable, &mut pool)?;
+        let noised = self.local.noised(self.places + 1, &usable, &mut pool)?;
         self.records = records;
         self.sent = Some((number, noised.encode()));
         self.messages += 1;
+        self.places += ids.len() as u64;
         Ok(Input::Noised(noised, usable.iter().filter(|usable| !**usable).count() as u64))
     }
 
