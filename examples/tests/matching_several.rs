@@ -253,6 +253,27 @@ fn the_fit_of_matched_rows_is_that_of_tables_that_were_aligned_beforehand_and_ne
     }
 
     new_rows(&world, &out);
+    sealed(&own, &out);
+}
+
+/// A sealed fit of rows that were matched has the same coefficients, and no value of a row leaves for it.
+fn sealed(plain: &[(String, f64, f64)], out: &[String; 3]) {
+    let world = three(&format!("mode = \"sealed\"\n{STUDY}{MATCH}"));
+    let ended = matched(&world);
+    codes(&ended, 0);
+    assert_common(&world, "a sealed study");
+    let more = [["--out", &out[0]], ["--out", &out[1]], ["--out", &out[2]]];
+    let ended = joint(&world, &["fit"], more.each_ref().map(|words| &words[..]));
+    codes(&ended, 0);
+    for out in out {
+        let report = read(&world, &format!("{out}/report.json"));
+        assert_eq!((report["mode"].as_str(), report["disclosure"]["vectors"].as_u64()), (Some("sealed"), Some(0)));
+        for ((term, estimate, error), expected) in coefficients(&report).iter().zip(plain) {
+            assert_eq!(*term, expected.0);
+            let off = (estimate / expected.1 - 1.0).abs().max((error / expected.2 - 1.0).abs());
+            assert!(off < 1e-8, "{term} {estimate} {error} {expected:?}");
+        }
+    }
 }
 
 /// New rows are matched and scored.

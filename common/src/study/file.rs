@@ -176,9 +176,6 @@ impl StudyFile {
                 return Err(value("mode", problem));
             }
         }
-        if self.matching.is_some() && self.mode != Mode::Plain {
-            return Err(value("match", "is for mode = \"plain\" among several parties so far".to_string()));
-        }
         let leader = self.leader.filter(|leader| self.parties.contains_key(leader));
         let Some(leader) = leader else {
             return Err(value("leader", format!("names {}, which is no party of the study", shown(self.leader))));
