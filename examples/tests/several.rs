@@ -297,6 +297,48 @@ fn a_party_that_is_killed_is_named_by_all_others() {
 }
 
 #[test]
+fn a_coordinator_that_is_killed_is_needed_by_nobody_once_the_fit_is_under_way() {
+    let world = three();
+    make_long(&world);
+    let long = fs::read_to_string(world.path("study.toml")).unwrap();
+    world.write("study.toml", &long.replace("4000000", "3000"));
+    let mut running = start(&world);
+    under_way(&world);
+    running[0].child.kill().unwrap();
+    let [_, ended @ ..] = end(running);
+    for ended in &ended {
+        assert_eq!(ended.code, 3, "{}", ended.log);
+    }
+    let reports = ["carol", "alice", "bob"].map(|name| read(&world, &format!("{name}/report.json")));
+    assert!(reports.iter().all(|report| report["coefficients"] == reports[0]["coefficients"]));
+    assert!(reports.iter().all(|report| report["rounds"] == 3000), "{}", reports[1]["rounds"]);
+}
+
+#[test]
+fn what_one_of_three_may_show_is_its_own_to_limit() {
+    let world = three();
+    for (at, name) in ["carol", "alice", "bob"].into_iter().enumerate() {
+        forget(&world);
+        let (coordinator, address) = world.coordinator();
+        let party = |of: &str, more: &[&str]| {
+            let data = format!("{of}.csv");
+            let limit: &[&str] = if of == name { &["--max-disclosure", "0.1"] } else { &[] };
+            let fixed = ["fit", "--coordinator", &address, "--wait", "5", "--data", &data, "--out", of];
+            world.start(of, &[&fixed, more, limit].concat())
+        };
+        let carol = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
+        let leader = world.address("carol.address");
+        let [alice, bob] = ["alice", "bob"].map(|name| party(name, &["--connect", &leader]));
+        let ended = end([coordinator, carol, alice, bob]);
+        codes(&ended, 77);
+        for ended in &ended[1..] {
+            assert!(ended.log.contains(&format!("refused by the policy of {name}")), "{at} {name}: {}", ended.log);
+        }
+        assert!(!world.path(&format!("{name}/report.json")).exists());
+    }
+}
+
+#[test]
 fn an_interrupt_at_one_party_ends_all() {
     let world = three();
     make_long(&world);

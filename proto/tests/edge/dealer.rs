@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{Body, Dealt, Message};
-use fedreg_common::secure::product::{RowShape, Shape, Side, VectorShape, WeightedShape};
+use fedreg_common::secure::product::{RowShape, SeveralShape, Shape, Side, VectorShape, WeightedShape};
 use fedreg_common::secure::ring::Width;
 use fedreg_common::session::{Abort, Order, PeerFault};
 use fedreg_proto::coordinator::{self, ServeError, join};
@@ -112,7 +112,30 @@ fn sizes(form: wire::dealer_order::Order) -> Vec<u64> {
         Form::Rows(wire::RowsShape { words, bits, rows, terms, left }) => {
             vec![words.into(), bits.into(), rows, terms, left.into()]
         }
+        Form::Several(wire::SeveralShape { words, bits, rows, columns, place }) => {
+            [vec![words.into(), bits.into(), rows], columns, vec![place.into()]].concat()
+        }
     }
+}
+
+#[test]
+fn an_order_of_several_survives_the_wire_and_says_the_columns_of_all_and_the_own_place() {
+    let shape = SeveralShape::new(Width::Two, 44, 100, &[3, 1, 70]).unwrap();
+    let order = Ordered { study: STUDY, run: RUN, order: Order::Several(shape, 2) };
+    let form = DealerOrder::decode(Bytes::from(DealerOrder::from(&order).encode_to_vec())).unwrap();
+    assert_eq!(ordered(form.clone()), Ok(order));
+    assert_eq!(sizes(form.order.clone().unwrap()), [2, 44, 100, 3, 1, 70, 2]);
+    let with = |change: fn(&mut wire::SeveralShape)| {
+        let mut form = form.clone();
+        let Some(wire::dealer_order::Order::Several(several)) = &mut form.order else { panic!("not of several") };
+        change(several);
+        ordered(form).unwrap_err().to_string()
+    };
+    assert!(with(|several| several.place = 3).contains("place 3 of 3"));
+    assert!(with(|several| several.columns = vec![3, 0, 70]).contains("an empty block"));
+    assert!(with(|several| several.columns = vec![1; 17]).contains("of 17"));
+    assert!(with(|several| several.columns = vec![1]).contains("place 2 of 1"));
+    assert!(with(|several| several.words = 3).contains("elements of 3 words"));
 }
 
 #[test]
