@@ -228,8 +228,8 @@ fn membership_of_several(leads: bool) -> (String, &'static str) {
             "that the persons of these rows are in all tables",
         ),
         false => (
-            "to the leader, when `match` was run: which of its rows this party has too, how many rows took part, and which entries of \
-             several passes are one row"
+            "to the leader, when `match` was run: which of its rows this party has too, how many rows took part, and of several \
+             passes which entries are one row"
                 .to_string(),
             "that these persons are in this table, also those that are not in all",
         ),

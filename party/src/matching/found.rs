@@ -195,11 +195,12 @@ impl Outlook {
         let which = match self.leader {
             None => "which rows matched".to_string(),
             Some(leader) if leader == *role => "to each of the others, which of its rows all parties have".to_string(),
-            Some(leader) => {
+            Some(leader) if self.passes.len() > 1 => {
                 format!(
                     "to {leader}, which of its rows match, and which entries of several passes are one row of {role}"
                 )
             }
+            Some(leader) => format!("to {leader}, which of its rows match"),
         };
         text.push_str(&format!(
             "\nWhat would leave {role}\n  how many rows take part in each pass, and how many matched; then {which}\n{to_coordinator}No \

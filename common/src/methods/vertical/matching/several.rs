@@ -336,20 +336,28 @@ impl MatchScript {
         if !self.several.as_ref().is_some_and(Several::leads) {
             return None;
         }
-        match &self.stage {
-            Stage::Count { said: 1, .. } if self.pass == 0 && self.side() == 1 => Some(Hold::Counts),
-            Stage::Common(common) if common.told.is_none() => Some(Hold::Links),
-            Stage::Agree(agreement) if agreement.is_at_its_last() => Some(Hold::Proofs),
-            _ => None,
+        if let Stage::Count { said: 1, .. } = &self.stage
+            && self.pass == 0
+            && self.side() == 1
+        {
+            return Some(Hold::Counts);
         }
+        if let Stage::Common(common) = &self.stage
+            && common.told.is_none()
+        {
+            return Some(Hold::Links);
+        }
+        if let Stage::Agree(agreement) = &self.stage
+            && agreement.is_at_its_last()
+        {
+            return Some(Hold::Proofs);
+        }
+        None
     }
 
     /// Whether the pair has as many matches in the first pass as all ask for.
     pub(in crate::methods::vertical) fn is_open(&self) -> bool {
-        match &self.stage {
-            Stage::Count { lists, .. } => lists.theirs.count() >= self.min_matched,
-            _ => false,
-        }
+        if let Stage::Count { lists, .. } = &self.stage { lists.theirs.count() >= self.min_matched } else { false }
     }
 
     /// The larger of both sides' demands.
