@@ -10,7 +10,7 @@ use crate::methods::features::terms::of_features;
 use crate::methods::features::{FeatureMap, Range};
 use crate::privacy::accountant::Budget;
 use crate::privacy::mechanism::ReleasePlan;
-use crate::privacy::mechanism::records::{Costs, Sequence, Spending};
+use crate::privacy::mechanism::records::{Costs, Sequence, Spending, enough_for_record};
 use crate::privacy::release::Declaration;
 use crate::terms::statement::Protects;
 use crate::terms::suggestion::Search;
@@ -414,7 +414,13 @@ impl StreamTerms {
 
     /// What records may spend under this guarantee, each of a given number of numbers.
     fn check_budgets(&self, guarantee: &Guarantee, numbers: usize) -> Result<(), StudyError> {
-        let Some(budgets) = &self.budgets else { return Ok(()) };
+        let Some(budgets) = &self.budgets else {
+            let most = self.records_per_person;
+            return enough_for_record(record_mu(guarantee, Spending::Even { records: most }), numbers).map_err(|_| {
+                let problem = format!("of {most} leaves too small a budget for a record of {numbers} numbers");
+                value("stream.records_per_person", problem)
+            });
+        };
         let Guarantee::Private(terms) = guarantee else {
             return Err(value("stream.budgets", "has no place in a plain study: set mode = \"private\""));
         };

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::{NoisedRelease, Query, ReleaseError, STEP_PER_SIGMA, scale_for};
-use crate::privacy::accountant::{Budget, enough_for};
+use crate::privacy::accountant::{Budget, ScaleError, enough_for};
 use crate::privacy::sampler::NoisePool;
 
 /// Parts of a person's budget where records have budgets of their own: 2^62.
@@ -23,6 +23,14 @@ const PLACE_BITS: u32 = 6;
 const UNION: f64 = 2.0;
 /// What the arithmetic of a share may be off, for which the share is made smaller.
 const MARGIN: f64 = 1.0 - 1e-12;
+
+/// Whether a share `mu` may have a record of a given number of numbers.
+///
+/// # Errors
+/// A share below `sqrt(2 numbers) 2^-18`.
+pub fn enough_for_record(mu: f64, numbers: usize) -> Result<(), ScaleError> {
+    enough_for(mu, UNION * numbers as f64)
+}
 
 /// What a person has spent after one more record that costs `cost` parts out of `room`; none where there is no room for it, or nothing of
 /// the record may leave.
@@ -103,7 +111,7 @@ impl Sequence {
         // A part that is not a number buys nothing.
         let parts = (part * PARTS as f64) as u64;
         let mu = (self.whole.cap() * part).sqrt() * (1.0 - 1e-6);
-        if enough_for(mu, UNION * self.numbers as f64).is_ok() { parts } else { 0 }
+        if enough_for_record(mu, self.numbers).is_ok() { parts } else { 0 }
     }
 }
 
@@ -186,7 +194,7 @@ impl PerRecord {
             Some((known, sigma)) if known == kind => sigma,
             _ => {
                 let no_share = |_| ReleaseError::NoShare { label: "a record".to_owned(), mu };
-                let found = enough_for(mu, UNION * query.len() as f64);
+                let found = enough_for_record(mu, query.len());
                 let (sigma, _) =
                     found.and_then(|()| scale_for(query.sensitivity, query.slack(), mu)).map_err(no_share)?;
                 self.scale = Some((kind, sigma));

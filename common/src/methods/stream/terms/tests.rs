@@ -60,6 +60,14 @@ fn every_mistake_names_its_key() {
         (stream("decay = \"horizon\"\nhorizon = 9"), "`stream.exponent` is missing beside the decay `horizon`"),
         (stream("decay = \"horizon\"\nexponent = 0.5\nhorizon = 0"), "`stream.horizon` must be from 1 to 1e15, got 0"),
         (stream("records_per_person = 0"), "`stream.records_per_person`"),
+        (
+            budgets("").replacen("[stream.budgets]", "", 1).replacen(
+                "[stream]",
+                "[stream]\nrecords_per_person = 4000000000",
+                1,
+            ),
+            "`stream.records_per_person` of 4000000000 leaves too small a budget for a record of 50 numbers",
+        ),
         (stream("[stream.budgets]"), "`stream.budgets` has no place in a plain study"),
         (budgets("epsilon_exponent = -0.5"), "`stream.budgets.epsilon_exponent` must be from 0 to 2, got -0.5"),
         (budgets("delta_exponent = nan"), "`stream.budgets.delta_exponent` must be from 0 to 2"),
