@@ -213,10 +213,10 @@ impl Open {
                 }
             }
             Body::Held(Held { values: empty, .. })
-            | Body::Partial(Partial { values: empty, .. })
             | Body::Basis(Basis { values: empty, .. })
             | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
+            Body::Partial(Partial { values: empty, .. }) => *empty = values.into(),
             Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
             Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
             Body::Match(Match::Part(part)) => part.bytes = bytes,

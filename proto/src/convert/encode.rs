@@ -4,6 +4,7 @@ use super::Wire;
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
+use fedreg_common::linalg::Values;
 use fedreg_common::methods::vertical::matching::message::Match;
 use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Product, Share};
 use fedreg_common::privacy::release::Released;
@@ -46,7 +47,7 @@ impl Iterator for Frames {
 /// What travels in chunks.
 enum Payload {
     /// A vector, and how much of it is on its way.
-    Values(Vec<f64>, usize),
+    Values(Values, usize),
     /// Bits of a mask, a lattice vector, or elements of the ring.
     Bytes(Bytes),
 }
@@ -102,11 +103,13 @@ impl Frames {
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
     fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
-        | Body::Partial(Partial { values, .. })
         | Body::Basis(Basis { values, .. })
         | Body::Joint(Joint { values, .. })
         | Body::Prediction(values) = &mut body
         {
+            self.payload = Payload::Values(std::mem::take(values).into(), 0);
+        }
+        if let Body::Partial(Partial { values, .. }) = &mut body {
             self.payload = Payload::Values(std::mem::take(values), 0);
         }
         let body = match body {
@@ -140,7 +143,7 @@ impl Frames {
             Body::Table(mut table) => {
                 let factor = table.factor.len() as u64;
                 table.factor.append(&mut table.score);
-                self.payload = Payload::Values(table.factor, 0);
+                self.payload = Payload::Values(table.factor.into(), 0);
                 let (residual, dependent) = (table.residual.to_wire(), table.dependent);
                 start::Body::Table(wire::Table { factor, residual, dependent })
             }

@@ -20,6 +20,7 @@ pub mod prepare;
 pub mod private;
 mod products;
 pub mod report;
+mod rows;
 pub mod sealed;
 mod separation;
 pub mod session;

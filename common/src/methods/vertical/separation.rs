@@ -20,9 +20,10 @@
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use super::block::{Block, dot};
+use super::block::Block;
 use super::subspace::Shown;
 use crate::glm::Family;
+use crate::linalg::kernels::dot;
 use crate::linalg::{self, BLOCK_ROWS, Definite};
 
 /// How far the loss is followed, in steps: an estimate that turns beyond could not be told from an infinite one.
@@ -68,7 +69,7 @@ impl Growth {
     /// `offset_hidden` where the partner's predictions carry an offset that this side does not know: then the way begins
     /// at the first exchange, and else at zero coefficients.
     pub(super) fn unbounded(&mut self, block: &Block, offset_hidden: bool) -> bool {
-        let now: Vec<f64> = (0..block.rows()).map(|row| block.predictor(row)).collect();
+        let now = block.predictors();
         let first = self.first.get_or_insert_with(|| match &block.outcome().offset {
             _ if offset_hidden => now.clone(),
             Some(offset) => offset.clone(),
@@ -193,7 +194,7 @@ fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
         return Found::Nothing;
     }
     // All rows take part, so that a combination that is rounding of dependent columns is found out.
-    let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
+    let now = block.predictors();
     let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
     let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
     if flat(block, &now, &before) { Found::Direction } else { Found::Nothing }

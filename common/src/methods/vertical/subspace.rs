@@ -27,9 +27,11 @@ use std::borrow::Cow;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use super::block::{Block, LONGEST_STEP};
+use super::block::{Block, Pass};
+use super::rows::{self, Scores, Strip};
 use crate::glm::Family;
-use crate::linalg::{self, BLOCK_ROWS, Definite};
+use crate::linalg::kernels::{self, STRIP_ROWS};
+use crate::linalg::{self, Definite, Values};
 
 /// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
 /// that depends on own ones only rounding does.
@@ -53,7 +55,7 @@ pub struct Shown {
 
 struct Partner {
     /// Its last vector; none before one came whose difference to the next is the partner's to choose.
-    last: Option<Vec<f64>>,
+    last: Option<Values>,
     subtract_first: bool,
     /// As many directions as it has columns.
     most: usize,
@@ -90,13 +92,6 @@ struct Start {
     tilt: DVector<f64>,
 }
 
-struct Sweep {
-    gradient: DVector<f64>,
-    loss: f64,
-    /// Sum of squares of the residuals.
-    squares: f64,
-}
-
 impl Shown {
     /// For partners with these numbers of columns. `subtract_first` where their vectors carry a term that is not their own
     /// to vary: an outcome or an offset that a partner holds alone.
@@ -110,11 +105,15 @@ impl Shown {
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    pub fn take(&mut self, block: &Block, partner: usize, vector: &[f64]) {
+    pub fn take(&mut self, block: &Block, partner: usize, vector: &Values) {
         let by = &mut self.partners[partner];
-        let last = by.last.replace(vector.to_vec());
+        let last = by.last.replace(vector.clone());
         let mut change = match last {
-            Some(last) => vector.iter().zip(&last).map(|(v, last)| v - last).collect(),
+            Some(last) => {
+                let mut change = vec![0.0; vector.len()];
+                rows::fill(&mut change, |row| vector[row] - last[row]);
+                change
+            }
             None if by.subtract_first => return,
             None => vector.to_vec(),
         };
@@ -134,9 +133,10 @@ impl Shown {
             let share = metric.solve(&DVector::from_vec(block.products(&weighted(&change, weights))));
             block.subtract(&share, &mut change);
             own += share;
+            let mut along = self.directions.first().map_or(0.0, |next| next.along(&change, weights));
             for (at, direction) in self.directions.iter().enumerate() {
-                let share = product(&direction.values, &weighted(&change, weights)) / direction.squares;
-                change.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
+                let share = along / direction.squares;
+                along = take_out(&mut change, share, direction, self.directions.get(at + 1), weights);
                 if direction.partner == partner {
                     own.axpy(-share, &direction.own, 1.0);
                     direction.others.iter().for_each(|(other, part)| others[*other] -= share * part);
@@ -200,24 +200,24 @@ impl Shown {
         point.rows_mut(0, block.columns()).copy_from(&self.taken_out(own_of(), block.columns()));
         point.rows_mut(block.columns(), step.len()).copy_from_slice(&step);
         let mut moved = vec![0.0; vector.len()];
-        moved.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, moved)| {
-            let start = part * BLOCK_ROWS;
+        moved.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, moved)| {
+            let start = part * STRIP_ROWS;
             self.step(block, start, &point, moved);
-            moved.iter_mut().zip(&vector[start..]).for_each(|(moved, from)| *moved += from);
+            kernels::add(&[1.0], |_| &vector[start..], moved);
         });
         moved
     }
 
     /// The minimum, from the point of the last exchange, at which the block's last pass was; `vectors` are what the partners sent in it.
-    pub fn minimise(&mut self, block: &Block, vectors: &[&[f64]], tol: f64) -> Minimum {
+    pub fn minimise(&mut self, block: &Block, pass: &Pass, vectors: &[&Values], tol: f64) -> Minimum {
         let p = block.columns();
         vectors.iter().enumerate().for_each(|(partner, vector)| self.take(block, partner, vector));
         let mut point = DVector::zeros(p + self.directions.len());
         let mut start = Start {
-            predictor: (0..block.rows()).map(|row| block.predictor(row)).collect(),
+            predictor: block.predictors(),
             tilt: DVector::zeros(self.directions.len()),
         };
-        let mut sweep = self.sweep(block, &start, &point);
+        let mut sweep = self.first_sweep(block, &start, pass);
         // A direction plus what was taken out of it is the partner's, along which its answer left no gradient beyond that
         // of an unfinished fit: what is no larger than rounding explains counts as zero.
         let own_gradient = sweep.gradient.rows(0, p).into_owned();
@@ -280,9 +280,7 @@ impl Shown {
         if block.outcome().family == Family::Gaussian {
             return 1.0;
         }
-        let mut moved = vec![0.0; block.rows()];
-        self.step(block, 0, step, &mut moved);
-        (LONGEST_STEP / moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))).min(1.0)
+        rows::first_length(block.rows(), |start, moved| self.step(block, start, step, moved))
     }
 
     fn steepness(&self, block: &Block, gradient: &DVector<f64>) -> f64 {
@@ -291,15 +289,13 @@ impl Shown {
 
     fn predictor(&self, block: &Block, from: &Start, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         self.step(block, start, point, eta);
-        eta.iter_mut().zip(&from.predictor[start..]).for_each(|(eta, from)| *eta += from);
+        kernels::add(&[1.0], |_| &from.predictor[start..], eta);
     }
 
     /// What a step adds to the predictor of some rows.
     fn step(&self, block: &Block, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         block.multiply(start, point.as_slice(), eta);
-        for (direction, alpha) in self.directions.iter().zip(point.iter().skip(block.columns())) {
-            eta.iter_mut().zip(&direction.values[start..]).for_each(|(eta, d)| *eta += alpha * d);
-        }
+        kernels::add(&point.as_slice()[block.columns()..], |at| &self.directions[at].values[start..], eta);
     }
 
     /// The directions shown, beyond own columns.
@@ -308,49 +304,43 @@ impl Shown {
     }
 
     /// Gradient and loss at a step from the start, both tilted.
-    fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Sweep {
-        let (p, size) = (block.columns(), point.len());
-        let outcome = block.outcome();
-        let starts: Vec<usize> = (0..block.rows()).step_by(BLOCK_ROWS).collect();
-        let parts: Vec<Sweep> = starts
+    fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Scores {
+        let further: Vec<&[f64]> = self.directions().collect();
+        let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
+        let strips: Vec<Strip> = starts
             .into_par_iter()
             .map(|start| {
-                let rows = BLOCK_ROWS.min(block.rows() - start);
-                let mut values = [0.0; BLOCK_ROWS];
-                let values = &mut values[..rows];
+                let mut values = [0.0; STRIP_ROWS];
+                let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
                 self.predictor(block, from, start, point, values);
-                let (mut loss, mut squares) = (0.0, 0.0);
-                for (i, value) in values.iter_mut().enumerate() {
-                    let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[start + i]);
-                    if weight == 0.0 {
-                        *value = 0.0;
-                        continue;
-                    }
-                    let at = outcome.family.at(outcome.y[start + i], *value);
-                    loss += weight * at.loss;
-                    *value = weight * (outcome.y[start + i] - at.mean);
-                    squares += *value * *value;
-                }
-                let gradient = DVector::from_fn(size, |j, _| {
-                    if j < p {
-                        block.product(j, start, values)
-                    } else {
-                        product(&self.directions[j - p].values[start..start + rows], values)
-                    }
-                });
-                Sweep { gradient, loss, squares }
+                let column = |j: usize| &block.column(j)[start..];
+                Strip::new(block.outcome(), start, values, (block.columns(), column), &further)
             })
             .collect();
+        let (p, size) = (block.columns(), point.len());
         let tilt = from.tilt.dot(&point.rows(p, size - p));
-        let zero = Sweep { gradient: DVector::zeros(size), loss: tilt, squares: 0.0 };
-        let mut sum = parts.into_iter().fold(zero, |mut sum, part| {
-            sum.gradient += part.gradient;
-            sum.loss += part.loss;
-            sum.squares += part.squares;
-            sum
-        });
-        sum.gradient.rows_mut(p, size - p).axpy(-1.0, &from.tilt, 1.0);
-        sum
+        let mut sweep = Strip::sum(strips, size, tilt);
+        sweep.gradient.rows_mut(p, size - p).axpy(-1.0, &from.tilt, 1.0);
+        sweep
+    }
+
+    /// The same at the start itself, where the block's pass has swept over its columns.
+    fn first_sweep(&self, block: &Block, from: &Start, pass: &Pass) -> Scores {
+        let further: Vec<&[f64]> = self.directions().collect();
+        let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
+        let strips: Vec<Strip> = starts
+            .into_par_iter()
+            .map(|start| {
+                let mut values = [0.0; STRIP_ROWS];
+                let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
+                values.copy_from_slice(&from.predictor[start..start + values.len()]);
+                Strip::new(block.outcome(), start, values, (0, |_| &[]), &further)
+            })
+            .collect();
+        let sum = Strip::sum(strips, further.len(), 0.0);
+        let gradient = pass.gradient.iter().chain(sum.gradient.iter()).copied();
+        let gradient = DVector::from_iterator(block.columns() + further.len(), gradient);
+        Scores { gradient, loss: pass.loss, squares: sum.squares }
     }
 
     /// The second derivative, without directions that depend on the others: columns of the two parties may.
@@ -373,7 +363,7 @@ impl Shown {
             }
             for j in 0..size {
                 let column = if j < p { block.column(j) } else { &self.directions[j - p].values };
-                packed.extend(column[rows.clone()].iter().zip(&roots).map(|(x, root)| x * root));
+                kernels::append_scaled(packed, &column[rows.clone()], &roots);
             }
         });
         Definite::from_gram_limited(&gram)
@@ -388,12 +378,36 @@ fn weighted<'a>(vector: &'a [f64], weights: Option<&[f64]>) -> Cow<'a, [f64]> {
 }
 
 fn product(a: &[f64], b: &[f64]) -> f64 {
-    a.par_chunks(BLOCK_ROWS)
-        .zip(b.par_chunks(BLOCK_ROWS))
-        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>())
-        .collect::<Vec<f64>>()
-        .into_iter()
-        .sum()
+    let strips = a.par_chunks(STRIP_ROWS).zip(b.par_chunks(STRIP_ROWS));
+    in_order(strips.map(|(a, b)| kernels::ordered_of_blocks(a, b)).collect())
+}
+
+fn in_order(strips: Vec<Vec<f64>>) -> f64 {
+    strips.into_iter().flatten().sum()
+}
+
+/// Takes a share of a direction out of a vector; gives how far what is left goes along the next one.
+fn take_out(
+    vector: &mut [f64],
+    share: f64,
+    direction: &Direction,
+    next: Option<&Direction>,
+    weights: Option<&[f64]>,
+) -> f64 {
+    let strips = vector.par_chunks_mut(STRIP_ROWS).enumerate();
+    let strips = strips.map(|(part, vector)| {
+        let rows = part * STRIP_ROWS..part * STRIP_ROWS + vector.len();
+        kernels::subtract(share, &direction.values[rows.clone()], vector);
+        let Some(next) = next else { return Vec::new() };
+        kernels::ordered_of_blocks(&next.values[rows.clone()], &weighted(vector, weights.map(|weights| &weights[rows])))
+    });
+    in_order(strips.collect())
+}
+
+impl Direction {
+    fn along(&self, vector: &[f64], weights: Option<&[f64]>) -> f64 {
+        product(&self.values, &weighted(vector, weights))
+    }
 }
 
 fn squares(a: &[f64]) -> f64 {
