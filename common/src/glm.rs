@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
 
+use crate::linalg::kernels;
+
 /// An exponential family with its canonical link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -84,6 +86,46 @@ impl Family {
             Family::Poisson => {
                 let mean = eta.exp();
                 Point { mean, loss: mean - y * eta }
+            }
+        }
+    }
+
+    /// Means and losses of rows of weight 1, several at a time: as [`Family::at`] up to a few units in the last place.
+    pub fn at_rows(self, y: &[f64], eta: &[f64], mean: &mut [f64], loss: &mut [f64]) {
+        match self {
+            Family::Gaussian => {
+                mean.copy_from_slice(eta);
+                let rows = loss.iter_mut().zip(y).zip(eta);
+                rows.for_each(|((loss, y), eta)| *loss = 0.5 * (y - eta) * (y - eta));
+            }
+            Family::Binomial => {
+                kernels::exp_of_minus(eta, mean);
+                kernels::ln_1p(mean, loss);
+                let rows = loss.iter_mut().zip(y).zip(eta);
+                rows.for_each(|((loss, y), eta)| *loss = eta.max(0.0) + *loss - y * eta);
+                let rows = mean.iter_mut().zip(eta);
+                rows.for_each(|(mean, eta)| *mean = if *eta >= 0.0 { 1.0 } else { *mean } / (1.0 + *mean));
+            }
+            Family::Poisson => {
+                kernels::exp(eta, mean);
+                let rows = loss.iter_mut().zip(y).zip(eta).zip(&*mean);
+                rows.for_each(|(((loss, y), eta), mean)| *loss = mean - y * eta);
+            }
+        }
+    }
+
+    /// Variances of rows, several at a time: as [`Family::variance`] up to a few units in the last place. `eta` becomes the variance.
+    pub fn variances(self, eta: &mut [f64]) {
+        let mut e = vec![0.0; eta.len()];
+        match self {
+            Family::Gaussian => eta.fill(1.0),
+            Family::Binomial => {
+                kernels::exp_of_minus(eta, &mut e);
+                eta.iter_mut().zip(e).for_each(|(value, e)| *value = e / ((1.0 + e) * (1.0 + e)));
+            }
+            Family::Poisson => {
+                kernels::exp(eta, &mut e);
+                eta.copy_from_slice(&e);
             }
         }
     }

@@ -12,6 +12,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
+mod functions;
 pub mod kernels;
 mod values;
 

@@ -5,7 +5,7 @@
 
 use pulp::Arch;
 
-use super::BLOCK_ROWS;
+use super::{BLOCK_ROWS, functions};
 
 /// Rows that one step of a pass takes together where several blocks of [`BLOCK_ROWS`] are summed up one by one: each column is then read in
 /// pieces that are long enough for the processor to read ahead.
@@ -163,7 +163,8 @@ pub fn inner_of_blocks<'a>(columns: usize, column: impl Fn(usize) -> &'a [f64], 
 /// Such a sum waits for every addition before the next; the blocks of a strip are added up beside each other.
 pub fn ordered_of_blocks(a: &[f64], b: &[f64]) -> Vec<f64> {
     let whole = a.len() - a.len() % STRIP_ROWS;
-    let mut sums: Vec<f64> = a[..whole].chunks(STRIP_ROWS).zip(b.chunks(STRIP_ROWS)).flat_map(|(a, b)| ordered_strip(a, b)).collect();
+    let mut sums: Vec<f64> =
+        a[..whole].chunks(STRIP_ROWS).zip(b.chunks(STRIP_ROWS)).flat_map(|(a, b)| ordered_strip(a, b)).collect();
     let rest = a[whole..].chunks(BLOCK_ROWS).zip(b[whole..].chunks(BLOCK_ROWS));
     sums.extend(rest.map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()));
     sums
@@ -208,4 +209,107 @@ pub fn sum_of(a: &[f64], b: &[f64], c: Option<&[f64]>, sums: &mut [f64]) {
             Some(c) => sums.iter_mut().zip(a).zip(b).zip(c).for_each(|(((sum, a), b), c)| *sum = a + b + c),
         },
     );
+}
+
+/// `values = exp(x)`.
+pub fn exp(x: &[f64], values: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::exp(*x)),
+    );
+}
+
+/// `values = exp(-|x|)`.
+pub fn exp_of_minus(x: &[f64], values: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::exp(-x.abs())),
+    );
+}
+
+/// `values = ln(1 + x)`, for `x` between 0 and 1.
+pub fn ln_1p(x: &[f64], values: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::ln_1p(*x)),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const COLUMNS: usize = 7;
+
+    /// The sum of a plain loop: eight partial sums, and what comes after the last eight rows.
+    fn plain(a: &[f64], b: &[f64]) -> f64 {
+        let (mut lanes, mut rest) = ([0.0; 8], 0.0);
+        for row in 0..a.len() {
+            match row < a.len() / 8 * 8 {
+                true => lanes[row % 8] += a[row] * b[row],
+                false => rest += a[row] * b[row],
+            }
+        }
+        lanes.iter().sum::<f64>() + rest
+    }
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    #[test]
+    fn kernels_are_the_same_bits_as_plain_loops_on_every_length() {
+        let mut rng = ChaCha8Rng::seed_from_u64(17);
+        let most = 5000;
+        let all: Vec<f64> = (0..(COLUMNS + 2) * most).map(|_| rng.random_range(-1.0..1.0)).collect();
+        let mut coefficients: Vec<f64> = (0..COLUMNS).map(|_| rng.random_range(-2.0..2.0)).collect();
+        coefficients[2] = 0.0;
+        for rows in 0..=most {
+            let column = |j: usize| &all[j * most..j * most + rows];
+            let (vector, other) = (column(COLUMNS), column(COLUMNS + 1));
+            let mut found = vec![7.0; rows];
+            combine(&coefficients, column, &mut found);
+            let mut expected = vec![0.0; rows];
+            for (j, coefficient) in coefficients.iter().enumerate() {
+                (0..rows).for_each(|row| expected[row] += coefficient * column(j)[row]);
+            }
+            assert_eq!(bits(&found), bits(&expected), "combinations of {rows} rows");
+            subtract(0.3, vector, &mut found);
+            (0..rows).for_each(|row| expected[row] -= 0.3 * vector[row]);
+            assert_eq!(bits(&found), bits(&expected), "differences of {rows} rows");
+            sum_of(vector, other, Some(column(0)), &mut found);
+            (0..rows).for_each(|row| expected[row] = vector[row] + other[row] + column(0)[row]);
+            assert_eq!(bits(&found), bits(&expected), "sums of {rows} rows");
+
+            let mut lanes = [Lanes::default(); COLUMNS];
+            for start in (0..rows).step_by(64) {
+                let end = rows.min(start + 64);
+                inner(&mut lanes, |j| &column(j)[start..], &vector[start..end]);
+            }
+            let expected: Vec<f64> = (0..COLUMNS).map(|j| plain(column(j), vector)).collect();
+            assert_eq!(bits(&lanes.map(|lanes| lanes.sum())), bits(&expected), "products of {rows} rows");
+            assert_eq!(dot(column(0), vector).to_bits(), expected[0].to_bits());
+
+            let found = inner_of_blocks(COLUMNS, column, vector);
+            let blocks: Vec<(usize, usize)> =
+                (0..rows).step_by(BLOCK_ROWS).map(|s| (s, rows.min(s + BLOCK_ROWS))).collect();
+            let of_block = |(start, end): &(usize, usize)| -> Vec<f64> {
+                (0..COLUMNS).map(|j| plain(&column(j)[*start..*end], &vector[*start..*end])).collect()
+            };
+            assert_eq!(
+                bits(&found),
+                bits(&blocks.iter().flat_map(of_block).collect::<Vec<_>>()),
+                "blocks of {rows} rows"
+            );
+            let found = ordered_of_blocks(vector, other);
+            let of_block = |(start, end): &(usize, usize)| (*start..*end).map(|row| vector[row] * other[row]).sum();
+            assert_eq!(
+                bits(&found),
+                bits(&blocks.iter().map(of_block).collect::<Vec<f64>>()),
+                "sums of {rows} rows in order"
+            );
+        }
+    }
 }

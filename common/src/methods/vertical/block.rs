@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::penalty::Penalty;
 use super::rows::{self, Strip};
+use super::standardise::standardise;
 use crate::glm::Family;
 use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, dot};
 use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Values};
@@ -125,9 +126,7 @@ impl Block {
         let n = x.nrows();
         let weights = outcome.weights.as_deref();
         let weight_sum = weights.map_or(n as f64, |weights| weights.iter().sum());
-        let mut scalings: Vec<Scaling> = (0..x.ncols())
-            .map(|j| standardise(&mut x.as_mut_slice()[j * n..(j + 1) * n], weights, weight_sum, centre))
-            .collect();
+        let mut scalings = standardise(&mut x, weights, weight_sum, centre);
         let mut gram = linalg::gram(&x, weights);
         let kept = independent(&x, &gram, weights, &scalings);
         let dropped = (0..scalings.len()).filter(|j| !kept.contains(j)).collect();
@@ -212,16 +211,6 @@ impl Block {
     /// `eta = X[start.., ..] beta` for as many rows as `eta` holds.
     pub fn multiply(&self, start: usize, beta: &[f64], eta: &mut [f64]) {
         kernels::combine(&beta[..self.columns()], |j| &self.column(j)[start..], eta);
-    }
-
-    /// Takes `X beta` out of a vector.
-    pub fn subtract(&self, beta: &DVector<f64>, vector: &mut [f64]) {
-        vector.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, vector)| {
-            let mut fitted = [0.0; STRIP_ROWS];
-            let fitted = &mut fitted[..vector.len()];
-            self.multiply(part * STRIP_ROWS, beta.as_slice(), fitted);
-            kernels::subtract(1.0, fitted, vector);
-        });
     }
 
     /// `X' v`.
@@ -466,7 +455,9 @@ impl Block {
             None if other.is_empty() => self.other = vec![0.0; self.rows()].into(),
             None => self.other = other,
             Some(_) if other.is_empty() => self.across = Across { cross: DVector::zeros(self.columns()), loss: 0.0 },
-            Some(tables) => self.across = Across { cross: &tables.from_peer * DVector::from_column_slice(&other), loss },
+            Some(tables) => {
+                self.across = Across { cross: &tables.from_peer * DVector::from_column_slice(&other), loss }
+            }
         }
     }
 
@@ -547,19 +538,13 @@ impl Block {
 
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
-        let Outcome { family, weights, .. } = &self.outcome;
-        (0..self.rows())
-            .into_par_iter()
-            .with_min_len(BLOCK_ROWS)
-            .map(|row| {
-                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-                if weight == 0.0 {
-                    return 0.0;
-                }
-                let total = self.predictor(row);
-                weight * family.variance(total)
-            })
-            .collect()
+        let mut values = vec![0.0; self.rows()];
+        values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
+            let start = part * STRIP_ROWS;
+            self.outcome.predictor(start, &self.eta[start..start + values.len()], &self.other, values);
+            self.outcome.working_weights(start, values);
+        });
+        values
     }
 
     /// Cross-products of the columns but the intercept's under the working weights, about their weighted means where `centre`.
@@ -809,37 +794,6 @@ pub const LONGEST_STEP: f64 = 100.0;
 fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
     let n = x.nrows();
     &x.as_slice()[j * n + start..j * n + start + rows]
-}
-
-fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, centre: bool) -> Scaling {
-    let mean = |column: &[f64], of: &dyn Fn(f64) -> f64| -> f64 {
-        let sum: f64 = match weights {
-            None => column.iter().map(|x| of(*x)).sum(),
-            Some(weights) => column.iter().zip(weights).map(|(x, w)| w * of(*x)).sum(),
-        };
-        sum / weight_sum
-    };
-    // Values up to 1e150 are allowed, whose squares would overflow.
-    let top = column.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
-    if !(top > 0.0) || !(weight_sum > 0.0) {
-        return Scaling { centre: 0.0, scale: 0.0 };
-    }
-    let mut taken = 0.0;
-    if centre {
-        // Twice: the first mean is off by rounding of the column's size, the second by rounding of its spread.
-        for _ in 0..2 {
-            let shift = mean(column, &|x| x);
-            column.iter_mut().for_each(|x| *x -= shift);
-            taken += shift;
-        }
-    }
-    let scale = mean(column, &|x| (x / top) * (x / top)).sqrt() * top;
-    // What centring leaves of a constant column is rounding.
-    if !(scale > DEPENDENCE * 1e-2 * top) {
-        return Scaling { centre: taken, scale: 0.0 };
-    }
-    column.iter_mut().for_each(|x| *x /= scale);
-    Scaling { centre: taken, scale }
 }
 
 fn independent(x: &DMatrix<f64>, gram: &DMatrix<f64>, weights: Option<&[f64]>, scalings: &[Scaling]) -> Vec<usize> {

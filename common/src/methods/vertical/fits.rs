@@ -559,7 +559,7 @@ impl Fits {
             && let Some(shown) = &mut self.shown
         {
             let vectors = vectors(&self.followers, &self.incoming_values);
-            vectors.iter().enumerate().for_each(|(partner, vector)| shown.take(block, partner, vector));
+            shown.take(block, &vectors);
         }
         let change = self.own_change.max(if self.partner_grows { 1.0 } else { answer.change });
         let certificate = self.certificate.max(answer.certificate).max(self.unsettled(block));

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
-use crate::methods::vertical::matching::message::Match;
 use crate::linalg::Values;
+use crate::methods::vertical::matching::message::Match;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
 use crate::secure::merging::Merged;

@@ -25,6 +25,7 @@ pub mod sealed;
 mod separation;
 pub mod session;
 pub mod several;
+mod standardise;
 pub mod std_err;
 pub mod subspace;
 pub mod terms;

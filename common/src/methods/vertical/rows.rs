@@ -36,6 +36,15 @@ impl Outcome {
         kernels::sum_of(own, &other[rows], offset, predictor);
     }
 
+    /// Makes working weights, prior weight times variance, of linear predictors.
+    pub(super) fn working_weights(&self, start: usize, values: &mut [f64]) {
+        self.family.variances(values);
+        if let Some(weights) = &self.weights {
+            let rows = values.iter_mut().zip(&weights[start..]);
+            rows.for_each(|(value, weight)| *value = if *weight == 0.0 { 0.0 } else { weight * *value });
+        }
+    }
+
     /// Makes weighted residuals of linear predictors; gives loss and sum of squares of each block.
     pub(super) fn residuals(&self, start: usize, values: &mut [f64]) -> Vec<(f64, f64)> {
         let blocks = values.chunks_mut(BLOCK_ROWS).enumerate();
@@ -43,32 +52,20 @@ impl Outcome {
     }
 
     fn residuals_of_block(&self, start: usize, values: &mut [f64]) -> (f64, f64) {
-        let family = self.family;
-        let y = &self.y[start..start + values.len()];
-        let (mut loss, mut squares) = (0.0, 0.0);
-        match &self.weights {
-            None => {
-                for (value, y) in values.iter_mut().zip(y) {
-                    let at = family.at(*y, *value);
-                    loss += at.loss;
-                    *value = y - at.mean;
-                    squares += *value * *value;
-                }
-            }
-            Some(weights) => {
-                for ((value, y), weight) in values.iter_mut().zip(y).zip(&weights[start..]) {
-                    if *weight == 0.0 {
-                        *value = 0.0;
-                        continue;
-                    }
-                    let at = family.at(*y, *value);
-                    loss += weight * at.loss;
-                    *value = weight * (y - at.mean);
-                    squares += *value * *value;
-                }
+        let rows = start..start + values.len();
+        let y = &self.y[rows.clone()];
+        let (mut means, mut losses) = ([0.0; BLOCK_ROWS], [0.0; BLOCK_ROWS]);
+        let (means, losses) = (&mut means[..values.len()], &mut losses[..values.len()]);
+        self.family.at_rows(y, values, means, losses);
+        values.iter_mut().zip(y).zip(&*means).for_each(|((value, y), mean)| *value = y - mean);
+        if let Some(weights) = &self.weights {
+            for ((value, loss), weight) in values.iter_mut().zip(&mut *losses).zip(&weights[rows]) {
+                // A row that does not count may have a mean that is not finite.
+                (*value, *loss) = if *weight == 0.0 { (0.0, 0.0) } else { (weight * *value, weight * *loss) };
             }
         }
-        (loss, squares)
+        let sums = values.iter().zip(&*losses);
+        sums.fold((0.0, 0.0), |(loss, squares), (value, more)| (loss + more, squares + value * value))
     }
 }
 
@@ -160,4 +157,80 @@ pub(super) fn first_length(rows: usize, moved: impl Fn(usize, &mut [f64]) + Sync
 /// Whether all values of a vector are sound; without a branch from one value to the next.
 pub(super) fn all(values: &[f64], sound: impl Fn(f64) -> bool + Sync) -> bool {
     values.par_chunks(STRIP_ROWS).all(|values| values.iter().fold(true, |all, value| all & sound(*value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::Block;
+    use super::*;
+    use crate::glm::Family;
+    use nalgebra::DMatrix;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn outcome(family: Family, rows: usize, weighted: bool, rng: &mut ChaCha8Rng) -> Outcome {
+        let y = (0..rows).map(|row| ((row * 7) % 3 == 0) as u8 as f64).collect();
+        let weights = weighted.then(|| (0..rows).map(|row| (row % 4) as f64).collect());
+        let offset = weighted.then(|| (0..rows).map(|_| rng.random_range(-0.5..0.5)).collect());
+        Outcome { family, y, weights, offset, hidden: None, spread: 1.0 }
+    }
+
+    /// Gradient and loss from the definition, in the order of the rows.
+    fn plain(block: &Block, outcome: &Outcome, beta: &DVector<f64>, other: &[f64]) -> (DVector<f64>, f64) {
+        let (mut gradient, mut loss) = (DVector::zeros(beta.len()), 0.0);
+        for row in 0..block.rows() {
+            let x = block.matrix().row(row).transpose();
+            let eta = x.dot(beta) + other[row] + outcome.offset.as_ref().map_or(0.0, |offset| offset[row]);
+            let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
+            let at = outcome.family.at(outcome.y[row], eta);
+            gradient += x * (weight * (outcome.y[row] - at.mean));
+            loss += weight * at.loss;
+        }
+        (gradient, loss)
+    }
+
+    #[test]
+    fn a_pass_sums_up_every_row_once_wherever_the_pass_before_was() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for family in Family::ALL {
+            for (rows, weighted) in [(1, false), (1023, true), (1024, false), (4096, true), (4097, false), (9001, true)]
+            {
+                let x = DMatrix::from_fn(rows, 6, |_, _| rng.random_range(-1.0..1.0));
+                let outcome = outcome(family, rows, weighted, &mut rng);
+                let mut block = Block::new(x, true, true, outcome.clone());
+                let columns = block.columns();
+                for round in 0..3 {
+                    let other: Vec<f64> = (0..rows).map(|_| rng.random_range(-0.5..0.5)).collect();
+                    block.take(other.clone(), 0.0);
+                    // Twice at the same coefficients, of which the predictions are known then.
+                    let seed = round / 2;
+                    let beta = DVector::from_fn(columns, |j, _| 0.1 * (j + seed) as f64 - 0.2);
+                    let pass = block.pass(&beta);
+                    let (gradient, loss) = plain(&block, &outcome, &beta, &other);
+                    let scale = rows as f64;
+                    assert!((pass.gradient - gradient).amax() <= 1e-13 * scale, "{family}, {rows} rows, round {round}");
+                    assert!((pass.loss - loss).abs() <= 1e-13 * scale, "{family}, {rows} rows, round {round}");
+                    let residuals = DVector::from_vec(block.residuals());
+                    let products = DVector::from_vec(block.products(residuals.as_slice()));
+                    assert!((products - plain(&block, &outcome, &beta, &other).0).amax() <= 1e-13 * scale);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_vectors_leave_out_none_and_take_none_twice() {
+        let vector = |factor: f64| -> Values { (0..5000).map(|row| factor * (row as f64).sqrt()).collect() };
+        let (a, b, c, none) = (vector(0.1), vector(-0.7), vector(0.3), Values::default());
+        let plain = |vectors: &[&Values]| -> Values {
+            (0..5000).map(|row| vectors.iter().fold(0.0, |sum, vector| sum + vector[row])).collect()
+        };
+        assert!(sum_of(&[&none, &none]).is_empty());
+        assert!(sum_of(&[&none, &b]) == b);
+        assert!(sum_of(&[&a, &none, &b]) == plain(&[&a, &b]));
+        assert!(sum_of(&[&a, &b, &c]) == plain(&[&a, &b, &c]));
+        assert!(sum_of(&[&a, &b, &c, &a]) == plain(&[&a, &b, &c, &a]));
+        assert_eq!(ordered_sum(5000, |row| row as f64), 12_497_500.0);
+        assert!(all(&a, |value| value >= 0.0) && !all(&b, |value| value > -49.0));
+    }
 }

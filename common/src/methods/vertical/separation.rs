@@ -117,7 +117,8 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     let outcome = block.outcome();
     let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
     let step = |row: usize| if weight(row) > 0.0 { now[row] - before[row] } else { 0.0 };
-    let longest = (0..now.len()).map(|row| step(row).abs()).fold(0.0, f64::max);
+    let rows = (0..now.len()).into_par_iter().with_min_len(BLOCK_ROWS);
+    let longest = rows.map(|row| step(row).abs()).reduce(|| 0.0, f64::max);
     if !(longest > GROWTH && longest.is_finite()) {
         return false;
     }
@@ -125,15 +126,19 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     let rises: Vec<f64> = starts
         .into_par_iter()
         .map(|start| {
-            let rise = |row: usize| {
-                let step = step(row);
-                if step == 0.0 {
-                    return 0.0;
-                }
-                let at = |steps: f64| outcome.family.at(outcome.y[row], now[row] + steps * step).loss;
-                weight(row) * (at(DISTANCE) - at(0.5 * DISTANCE))
+            let rows = start..now.len().min(start + BLOCK_ROWS);
+            let steps: Vec<f64> = rows.clone().map(step).collect();
+            let at = |length: f64| {
+                let eta: Vec<f64> = rows.clone().zip(&steps).map(|(row, step)| now[row] + length * step).collect();
+                let (mut means, mut losses) = (vec![0.0; eta.len()], vec![0.0; eta.len()]);
+                outcome.family.at_rows(&outcome.y[rows.clone()], &eta, &mut means, &mut losses);
+                losses
             };
-            (start..now.len().min(start + BLOCK_ROWS)).map(rise).sum()
+            let both = at(DISTANCE).into_iter().zip(at(0.5 * DISTANCE)).zip(&steps);
+            let rise = |(((far, near), step), row): (((f64, f64), &f64), usize)| {
+                if *step == 0.0 { 0.0 } else { weight(row) * (far - near) }
+            };
+            both.zip(rows).map(rise).sum()
         })
         .collect();
     // Not finite where a mean overflows on the way: the loss rises.

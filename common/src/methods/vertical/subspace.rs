@@ -31,7 +31,7 @@ use super::block::{Block, Pass};
 use super::rows::{self, Scores, Strip};
 use crate::glm::Family;
 use crate::linalg::kernels::{self, STRIP_ROWS};
-use crate::linalg::{self, Definite, Values};
+use crate::linalg::{self, BLOCK_ROWS, Definite, Values};
 
 /// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
 /// that depends on own ones only rounding does.
@@ -42,6 +42,12 @@ const NOISE: f64 = 1e-3;
 
 /// How far beyond its estimate rounding is allowed for.
 const CAUTION: f64 = 8.0;
+
+/// Rows of own columns and directions that are swept over twice while they are in the cache.
+const SWEPT_ROWS: usize = 2 * BLOCK_ROWS;
+
+/// The ratio of pivots above which a step on a quadratic loss is not verified.
+const EXACT: f64 = 1e-2;
 
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
@@ -76,6 +82,20 @@ struct Direction {
     noise: f64,
 }
 
+/// The change of a partner's vector, on its way to a direction.
+struct Change {
+    partner: usize,
+    values: Vec<f64>,
+    /// Its length at the beginning.
+    length: f64,
+    /// The square of what of it may be rounding.
+    noise: f64,
+    /// What was taken out of it, of own columns beside those in directions of the same partner.
+    own: DVector<f64>,
+    /// The same of directions of other partners, by place.
+    others: Vec<f64>,
+}
+
 /// The minimum over own coefficients and all directions.
 pub struct Minimum {
     /// Own coefficients there.
@@ -100,70 +120,160 @@ impl Shown {
         Shown { partners: most.iter().map(partner).collect(), directions: Vec::new(), own: None }
     }
 
-    /// Takes a vector of a partner in: what is new in its change is one more direction.
+    /// Takes vectors in, one of each partner: what is new in its change is one more direction.
     ///
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    pub fn take(&mut self, block: &Block, partner: usize, vector: &Values) {
-        let by = &mut self.partners[partner];
-        let last = by.last.replace(vector.clone());
-        let mut change = match last {
-            Some(last) => {
-                let mut change = vec![0.0; vector.len()];
-                rows::fill(&mut change, |row| vector[row] - last[row]);
-                change
-            }
-            None if by.subtract_first => return,
-            None => vector.to_vec(),
-        };
-        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
+    pub fn take(&mut self, block: &Block, vectors: &[&Values]) {
+        let changes = vectors.iter().enumerate();
+        let mut new: Vec<Change> =
+            changes.filter_map(|(partner, vector)| self.change(block.columns(), partner, vector)).collect();
+        if new.is_empty() {
             return;
         }
         let metric = self.own.get_or_insert_with(|| {
             Definite::from_gram(block.gram()).unwrap_or_else(|| Definite::from_gram_lifted(block.gram()))
         });
-        let weights = block.outcome().weights.as_deref();
-        let (length, whole) = (squares(&change).sqrt(), squares(vector).sqrt());
-        let root = (vector.len() as f64).sqrt();
-        let mut noise = (f64::EPSILON * length.max(whole)).powi(2);
-        let mut own = DVector::zeros(block.columns());
-        let mut others = vec![0.0; self.directions.len()];
-        for _ in 0..2 {
-            let share = metric.solve(&DVector::from_vec(block.products(&weighted(&change, weights))));
-            block.subtract(&share, &mut change);
-            own += share;
-            let mut along = self.directions.first().map_or(0.0, |next| next.along(&change, weights));
-            for (at, direction) in self.directions.iter().enumerate() {
-                let share = along / direction.squares;
-                along = take_out(&mut change, share, direction, self.directions.get(at + 1), weights);
-                if direction.partner == partner {
-                    own.axpy(-share, &direction.own, 1.0);
-                    direction.others.iter().for_each(|(other, part)| others[*other] -= share * part);
-                } else {
-                    others[at] += share;
+        let metric = metric.clone();
+        let mut products = self.take_out(block, &mut new, None, true);
+        for last in [false, true] {
+            let shares: Vec<DVector<f64>> = products.iter().map(|products| self.shares(&metric, products)).collect();
+            new.iter_mut().zip(&shares).for_each(|(change, shares)| self.note(change, shares));
+            products = self.take_out(block, &mut new, Some(&shares), !last);
+        }
+        let known = self.directions.len();
+        new.into_iter().for_each(|change| self.settle(block, change, known));
+    }
+
+    /// The change of a partner's vector, if it can hold a new direction.
+    fn change(&mut self, columns: usize, partner: usize, vector: &Values) -> Option<Change> {
+        let by = &mut self.partners[partner];
+        let last = by.last.replace(vector.clone());
+        let values = match last {
+            Some(last) => {
+                let mut change = vec![0.0; vector.len()];
+                rows::fill(&mut change, |row| vector[row] - last[row]);
+                change
+            }
+            None if by.subtract_first => return None,
+            None => vector.to_vec(),
+        };
+        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
+            return None;
+        }
+        let (length, whole) = (squares(&values).sqrt(), squares(vector).sqrt());
+        Some(Change {
+            partner,
+            values,
+            length,
+            noise: (f64::EPSILON * length.max(whole)).powi(2),
+            own: DVector::zeros(columns),
+            others: vec![0.0; self.directions.len()],
+        })
+    }
+
+    /// What own columns and directions share with a vector, from its products with them: each for itself, as directions are orthogonal
+    /// to own columns and to each other.
+    fn shares(&self, metric: &Definite, products: &DVector<f64>) -> DVector<f64> {
+        let columns = products.len() - self.directions.len();
+        let mut shares = products.clone();
+        shares.rows_mut(0, columns).copy_from(&metric.solve(&products.rows(0, columns).into_owned()));
+        let along = shares.iter_mut().skip(columns).zip(&self.directions);
+        along.for_each(|(share, direction)| *share /= direction.squares);
+        shares
+    }
+
+    /// Remembers what is taken out of a change.
+    fn note(&self, change: &mut Change, shares: &DVector<f64>) {
+        let columns = change.own.len();
+        change.own += shares.rows(0, columns);
+        for (at, share) in shares.iter().skip(columns).enumerate() {
+            self.note_share(change, at, *share);
+        }
+    }
+
+    /// The same of one direction.
+    fn note_share(&self, change: &mut Change, at: usize, share: f64) {
+        let direction = &self.directions[at];
+        if direction.partner == change.partner {
+            change.own.axpy(-share, &direction.own, 1.0);
+            direction.others.iter().for_each(|(other, part)| change.others[*other] -= share * part);
+        } else {
+            change.others[at] += share;
+        }
+        change.noise += (share * direction.noise).powi(2) * change.values.len() as f64;
+    }
+
+    /// Takes shares of own columns and directions out of changes; gives the products of what is left with them where `more`. All
+    /// in one sweep.
+    fn take_out(
+        &self,
+        block: &Block,
+        new: &mut [Change],
+        shares: Option<&[DVector<f64>]>,
+        more: bool,
+    ) -> Vec<DVector<f64>> {
+        let (p, weights) = (block.columns(), block.outcome().weights.as_deref());
+        let size = p + self.directions.len();
+        let negative: Option<Vec<DVector<f64>>> = shares.map(|shares| shares.iter().map(|shares| -shares).collect());
+        let count = new.len();
+        let parts: Vec<Vec<Vec<f64>>> = strips(new)
+            .into_par_iter()
+            .enumerate()
+            .map(|(part, strips)| {
+                let start = part * SWEPT_ROWS;
+                let column =
+                    |j: usize| if j < p { &block.column(j)[start..] } else { &self.directions[j - p].values[start..] };
+                let mut sums = Vec::new();
+                for (at, values) in strips.into_iter().enumerate() {
+                    if let Some(negative) = &negative {
+                        kernels::add(negative[at].as_slice(), column, values);
+                    }
+                    if more {
+                        let values = weighted(values, weights.map(|weights| &weights[start..]));
+                        sums.push(kernels::inner_of_blocks(size, column, &values));
+                    }
                 }
-                noise += (share * direction.noise * root).powi(2);
+                sums
+            })
+            .collect();
+        let mut sums = vec![DVector::zeros(if more { size } else { 0 }); count];
+        for part in parts {
+            for (sum, blocks) in sums.iter_mut().zip(part) {
+                for block in blocks.chunks_exact(size.max(1)) {
+                    sum.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
+                }
             }
         }
-        let rest = squares(&change).sqrt();
-        let noise = noise.sqrt();
+        sums
+    }
+
+    /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
+    /// `known` ones came in the same round.
+    fn settle(&mut self, block: &Block, mut change: Change, known: usize) {
+        let weights = block.outcome().weights.as_deref();
+        change.others.resize(self.directions.len(), 0.0);
+        for _ in 0..2 {
+            for at in known..self.directions.len() {
+                let direction = &self.directions[at];
+                let share = product(&direction.values, &weighted(&change.values, weights)) / direction.squares;
+                let strips = change.values.par_chunks_mut(STRIP_ROWS).zip(direction.values.par_chunks(STRIP_ROWS));
+                strips.for_each(|(values, direction)| kernels::subtract(share, direction, values));
+                self.note_share(&mut change, at, share);
+            }
+        }
+        let Change { partner, mut values, length, noise, own, others } = change;
+        let (rest, root, noise) = (squares(&values).sqrt(), (values.len() as f64).sqrt(), noise.sqrt());
         if !(rest > NOVELTY * length && noise <= NOISE * rest) {
             return;
         }
         let unit = root / rest;
-        change.par_iter_mut().for_each(|v| *v *= unit);
-        let squares = product(&change, &weighted(&change, weights));
+        values.par_chunks_mut(STRIP_ROWS).for_each(|values| values.iter_mut().for_each(|v| *v *= unit));
+        let squares = product(&values, &weighted(&values, weights));
         let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
         let others = others.map(|(at, share)| (at, share * unit)).collect();
-        self.directions.push(Direction {
-            partner,
-            values: change,
-            squares,
-            own: own * unit,
-            others,
-            noise: noise / rest,
-        });
+        self.directions.push(Direction { partner, values, squares, own: own * unit, others, noise: noise / rest });
     }
 
     /// Coordinates of the directions, turned into those of the combinations of what partners sent that they are made of.
@@ -211,12 +321,9 @@ impl Shown {
     /// The minimum, from the point of the last exchange, at which the block's last pass was; `vectors` are what the partners sent in it.
     pub fn minimise(&mut self, block: &Block, pass: &Pass, vectors: &[&Values], tol: f64) -> Minimum {
         let p = block.columns();
-        vectors.iter().enumerate().for_each(|(partner, vector)| self.take(block, partner, vector));
+        self.take(block, vectors);
         let mut point = DVector::zeros(p + self.directions.len());
-        let mut start = Start {
-            predictor: block.predictors(),
-            tilt: DVector::zeros(self.directions.len()),
-        };
+        let mut start = Start { predictor: block.predictors(), tilt: DVector::zeros(self.directions.len()) };
         let mut sweep = self.first_sweep(block, &start, pass);
         // A direction plus what was taken out of it is the partner's, along which its answer left no gradient beyond that
         // of an unfinished fit: what is no larger than rounding explains counts as zero.
@@ -232,6 +339,7 @@ impl Shown {
             }
         }
         let mut hessian: Option<(Definite, Vec<usize>)> = None;
+        let gaussian = block.outcome().family == Family::Gaussian;
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
             // One step is always taken: a gradient says nothing about how far a flat valley goes on.
@@ -244,6 +352,11 @@ impl Shown {
             let mut step = DVector::zeros(point.len());
             let solved = definite.solve(&sweep.gradient.select_rows(&kept));
             kept.iter().zip(solved.iter()).for_each(|(at, value)| step[*at] = *value);
+            // The loss is quadratic: well conditioned, the step ends where a sweep would find no gradient beyond rounding.
+            if gaussian && kept.len() == step.len() && definite.pivot_ratio() > EXACT {
+                point = step;
+                break;
+            }
             let slack = 1e-13 * sweep.loss.abs();
             let mut length = self.first_length(block, &step);
             let next = loop {
@@ -357,10 +470,8 @@ impl Shown {
         let gram = linalg::packed_gram(block.rows(), size, |rows, packed| {
             let mut roots = vec![0.0; rows.len()];
             self.predictor(block, from, rows.start, point, &mut roots);
-            for (i, root) in roots.iter_mut().enumerate() {
-                let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[rows.start + i]);
-                *root = if weight == 0.0 { 0.0 } else { (weight * outcome.family.variance(*root)).sqrt() };
-            }
+            outcome.working_weights(rows.start, &mut roots);
+            roots.iter_mut().for_each(|root| *root = root.sqrt());
             for j in 0..size {
                 let column = if j < p { block.column(j) } else { &self.directions[j - p].values };
                 kernels::append_scaled(packed, &column[rows.clone()], &roots);
@@ -379,35 +490,22 @@ fn weighted<'a>(vector: &'a [f64], weights: Option<&[f64]>) -> Cow<'a, [f64]> {
 
 fn product(a: &[f64], b: &[f64]) -> f64 {
     let strips = a.par_chunks(STRIP_ROWS).zip(b.par_chunks(STRIP_ROWS));
-    in_order(strips.map(|(a, b)| kernels::ordered_of_blocks(a, b)).collect())
+    let sums: Vec<Vec<f64>> = strips.map(|(a, b)| kernels::ordered_of_blocks(a, b)).collect();
+    sums.into_iter().flatten().sum()
 }
 
-fn in_order(strips: Vec<Vec<f64>>) -> f64 {
-    strips.into_iter().flatten().sum()
-}
-
-/// Takes a share of a direction out of a vector; gives how far what is left goes along the next one.
-fn take_out(
-    vector: &mut [f64],
-    share: f64,
-    direction: &Direction,
-    next: Option<&Direction>,
-    weights: Option<&[f64]>,
-) -> f64 {
-    let strips = vector.par_chunks_mut(STRIP_ROWS).enumerate();
-    let strips = strips.map(|(part, vector)| {
-        let rows = part * STRIP_ROWS..part * STRIP_ROWS + vector.len();
-        kernels::subtract(share, &direction.values[rows.clone()], vector);
-        let Some(next) = next else { return Vec::new() };
-        kernels::ordered_of_blocks(&next.values[rows.clone()], &weighted(vector, weights.map(|weights| &weights[rows])))
-    });
-    in_order(strips.collect())
-}
-
-impl Direction {
-    fn along(&self, vector: &[f64], weights: Option<&[f64]>) -> f64 {
-        product(&self.values, &weighted(vector, weights))
+/// Strips of several vectors: of each strip, those of all vectors.
+fn strips(vectors: &mut [Change]) -> Vec<Vec<&mut [f64]>> {
+    let mut strips: Vec<Vec<&mut [f64]>> = Vec::new();
+    for vector in vectors {
+        for (at, strip) in vector.values.chunks_mut(SWEPT_ROWS).enumerate() {
+            match strips.get_mut(at) {
+                Some(strips) => strips.push(strip),
+                None => strips.push(vec![strip]),
+            }
+        }
     }
+    strips
 }
 
 fn squares(a: &[f64]) -> f64 {
