@@ -209,3 +209,34 @@ impl Family {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_together_have_the_means_losses_and_variances_of_single_ones() {
+        for family in Family::ALL {
+            let eta: Vec<f64> = (-2000..2003).map(|step| f64::from(step) * 0.03 + 1e-5).collect();
+            let y: Vec<f64> = (0..eta.len()).map(|row| (row % 2) as f64).collect();
+            let (mut means, mut losses) = (vec![f64::NAN; eta.len()], vec![f64::NAN; eta.len()]);
+            family.at_rows(&y, &eta, &mut means, &mut losses);
+            let mut variances = eta.clone();
+            family.variances(&mut variances);
+            for row in 0..eta.len() {
+                let at = family.at(y[row], eta[row]);
+                let close = |found: f64, expected: f64, size: f64| (found - expected).abs() <= 1e-15 * size;
+                assert!(close(means[row], at.mean, at.mean.abs()), "{family}: mean at {}", eta[row]);
+                assert!(close(losses[row], at.loss, at.loss.abs().max(at.mean)), "{family}: loss at {}", eta[row]);
+                let variance = family.variance(eta[row]);
+                assert!(close(variances[row], variance, variance), "{family}: variance at {}", eta[row]);
+            }
+        }
+        let mut far = [f64::INFINITY, f64::NEG_INFINITY, -1e6, 1e6];
+        let (eta, mut means, mut losses) = (far, [0.0; 4], [0.0; 4]);
+        Family::Binomial.at_rows(&[1.0, 0.0, 0.0, 1.0], &eta[..], &mut means, &mut losses);
+        assert_eq!(means, [1.0, 0.0, 0.0, 1.0]);
+        Family::Binomial.variances(&mut far);
+        assert_eq!(far, [0.0; 4]);
+    }
+}

@@ -86,6 +86,12 @@ impl Frames {
         entries.width().to_wire()
     }
 
+    fn partial(&mut self, partial: Partial) -> start::Body {
+        let form = partial.to_wire();
+        self.payload = Payload::Values(partial.values, 0);
+        start::Body::Partial(form)
+    }
+
     /// A message of a match; of a list, the entries travel behind it.
     fn of_match(&mut self, message: Match) -> start::Body {
         match message {
@@ -109,9 +115,6 @@ impl Frames {
         {
             self.payload = Payload::Values(std::mem::take(values).into(), 0);
         }
-        if let Body::Partial(Partial { values, .. }) = &mut body {
-            self.payload = Payload::Values(std::mem::take(values), 0);
-        }
         let body = match body {
             Body::Hello(mut hello) => {
                 (*count, self.entries) = entries(std::mem::take(&mut hello.keys), |entries| &mut entries.keys);
@@ -125,7 +128,7 @@ impl Frames {
             Body::Shared(shared) => start::Body::Shared(shared.to_wire()),
             Body::Held(held) => start::Body::Held(held.to_wire()),
             Body::LargestGradient(value) => start::Body::LargestGradient(wire::LargestGradient { value: Some(value) }),
-            Body::Partial(partial) => start::Body::Partial(partial.to_wire()),
+            Body::Partial(partial) => self.partial(partial),
             Body::Prediction(_) => start::Body::Prediction(wire::Nothing {}),
             Body::Terms(terms) => start::Body::Terms(terms.to_wire()),
             Body::Noised(noised) => {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::penalty::Penalty;
 use super::rows::{self, Strip};
-use super::standardise::standardise;
+use super::standardise::{largest, standardise};
 use crate::glm::Family;
 use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, dot};
 use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Values};
@@ -53,6 +53,8 @@ pub struct Block {
     penalty: Option<Penalty>,
     /// The partner's predictions.
     other: Values,
+    /// The largest value of each column, in size.
+    largest: Vec<f64>,
     /// Own predictions at the point of the last pass.
     eta: Vec<f64>,
     /// Coefficients of the last pass, those that `eta` belongs to.
@@ -145,6 +147,7 @@ impl Block {
         }
         let p = x.ncols();
         Block {
+            largest: x.as_slice().par_chunks(n.max(1)).map(largest).collect(),
             x,
             scalings,
             places,
@@ -225,6 +228,11 @@ impl Block {
         sums.iter().map(Lanes::sum).collect()
     }
 
+    /// No farther than this any own prediction moves by a step.
+    pub(super) fn furthest(&self, step: &[f64]) -> f64 {
+        step.iter().zip(&self.largest).map(|(step, largest)| step.abs() * largest).sum()
+    }
+
     /// The outcome as this party sees it.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
@@ -251,6 +259,7 @@ impl Block {
         self.dropped.extend(positions.iter().filter_map(|j| self.places[*j]));
         self.dropped.sort_unstable();
         self.x = self.x.select_columns(&kept);
+        self.largest = kept.iter().map(|j| self.largest[*j]).collect();
         self.beta = self.beta.select_rows(&kept);
         self.scalings = kept.iter().map(|j| self.scalings[*j]).collect();
         self.places = kept.iter().map(|j| self.places[*j]).collect();
@@ -727,7 +736,9 @@ impl Block {
     /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
     /// derivative is rounding, and a step by it could go anywhere.
     fn first_length(&self, step: &DVector<f64>) -> f64 {
-        rows::first_length(self.rows(), |start, moved| self.multiply(start, step.as_slice(), moved))
+        rows::first_length(self.rows(), self.furthest(step.as_slice()), |start, moved| {
+            self.multiply(start, step.as_slice(), moved);
+        })
     }
 
     /// By how much rounding alone may raise the objective. In table form it is what is left of terms that may be much larger.

@@ -138,7 +138,7 @@ impl Followers {
         let moved = |follower: &Follower| {
             let heard = follower.heard.as_ref().map_or(&self.nothing, |heard| &heard.values);
             let start = |row: usize| follower.start.get(row).copied().unwrap_or(0.0);
-            rows::ordered_sum(heard.len(), |row| (scale(row) * (heard[row] - start(row))).powi(2)).sqrt()
+            rows::sum_by_strips(heard.len(), |row| (scale(row) * (heard[row] - start(row))).powi(2)).sqrt()
         };
         self.followers.iter().skip(1).map(moved).sum()
     }

@@ -134,6 +134,13 @@ pub(super) fn ordered_sum(rows: usize, term: impl Fn(usize) -> f64 + Sync) -> f6
     terms.into_iter().sum()
 }
 
+/// A sum over the rows, added up over strips and then over these.
+pub(super) fn sum_by_strips(rows: usize, term: impl Fn(usize) -> f64 + Sync) -> f64 {
+    let starts: Vec<usize> = (0..rows).step_by(STRIP_ROWS).collect();
+    let strips = starts.into_par_iter().map(|start| (start..rows.min(start + STRIP_ROWS)).map(&term).sum());
+    strips.collect::<Vec<f64>>().into_iter().sum()
+}
+
 /// One number a row, in parallel.
 pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
     values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
@@ -142,8 +149,13 @@ pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
 }
 
 /// The share of a Newton step that is tried first, where `moved` gives by how much the whole step moves the linear predictors of some
-/// rows. Where rows have run to probabilities of 0 and 1 a second derivative is rounding, and a step by it could go anywhere.
-pub(super) fn first_length(rows: usize, moved: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
+/// rows, and no more than `furthest`. Where rows have run to probabilities of 0 and 1 a second derivative is rounding, and a step by it
+/// could go anywhere.
+pub(super) fn first_length(rows: usize, furthest: f64, moved: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
+    // What is left is for rounding.
+    if furthest <= 0.99 * LONGEST_STEP {
+        return 1.0;
+    }
     let starts: Vec<usize> = (0..rows).step_by(STRIP_ROWS).collect();
     let largest = |start: usize| {
         let mut values = [0.0; STRIP_ROWS];
@@ -231,6 +243,13 @@ mod tests {
         assert!(sum_of(&[&a, &b, &c]) == plain(&[&a, &b, &c]));
         assert!(sum_of(&[&a, &b, &c, &a]) == plain(&[&a, &b, &c, &a]));
         assert_eq!(ordered_sum(5000, |row| row as f64), 12_497_500.0);
+        assert_eq!(sum_by_strips(5000, |row| row as f64), 12_497_500.0);
+        // A step is shortened by what it moves most, and looked at only where it might be long.
+        let long = |start: usize, moved: &mut [f64]| {
+            moved.iter_mut().enumerate().for_each(|(i, moved)| *moved = if start + i == 4711 { -400.0 } else { 1.0 });
+        };
+        assert_eq!((first_length(5000, 1e3, long), first_length(4711, 1e3, long)), (0.25, 1.0));
+        assert_eq!(first_length(5000, 50.0, |_, _| panic!("no row can move far")), 1.0);
         assert!(all(&a, |value| value >= 0.0) && !all(&b, |value| value > -49.0));
     }
 }

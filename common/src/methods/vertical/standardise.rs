@@ -109,7 +109,7 @@ impl Group<'_> {
 }
 
 /// The largest of some values, in size.
-fn largest(values: &[f64]) -> f64 {
+pub(super) fn largest(values: &[f64]) -> f64 {
     let (eights, rest) = values.as_chunks::<8>();
     let mut most = [0.0_f64; 8];
     for eight in eights {

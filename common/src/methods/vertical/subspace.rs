@@ -29,6 +29,7 @@ use rayon::prelude::*;
 
 use super::block::{Block, Pass};
 use super::rows::{self, Scores, Strip};
+use super::standardise::largest;
 use crate::glm::Family;
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{self, BLOCK_ROWS, Definite, Values};
@@ -73,6 +74,8 @@ struct Direction {
     /// Whose changes it is made of.
     partner: usize,
     values: Vec<f64>,
+    /// The largest of them, in size.
+    largest: f64,
     /// Weighted sum of squares.
     squares: f64,
     own: DVector<f64>,
@@ -273,7 +276,9 @@ impl Shown {
         let squares = product(&values, &weighted(&values, weights));
         let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
         let others = others.map(|(at, share)| (at, share * unit)).collect();
-        self.directions.push(Direction { partner, values, squares, own: own * unit, others, noise: noise / rest });
+        let largest = largest(&values);
+        let (own, noise) = (own * unit, noise / rest);
+        self.directions.push(Direction { partner, values, largest, squares, own, others, noise });
     }
 
     /// Coordinates of the directions, turned into those of the combinations of what partners sent that they are made of.
@@ -393,7 +398,10 @@ impl Shown {
         if block.outcome().family == Family::Gaussian {
             return 1.0;
         }
-        rows::first_length(block.rows(), |start, moved| self.step(block, start, step, moved))
+        let along = step.iter().skip(block.columns()).zip(&self.directions);
+        let furthest = along.map(|(step, direction)| step.abs() * direction.largest).sum::<f64>();
+        let furthest = furthest + block.furthest(&step.as_slice()[..block.columns()]);
+        rows::first_length(block.rows(), furthest, |start, moved| self.step(block, start, step, moved))
     }
 
     fn steepness(&self, block: &Block, gradient: &DVector<f64>) -> f64 {
@@ -510,4 +518,69 @@ fn strips(vectors: &mut [Change]) -> Vec<Vec<&mut [f64]>> {
 
 fn squares(a: &[f64]) -> f64 {
     product(a, a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::Outcome;
+    use super::*;
+    use nalgebra::DMatrix;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    #[test]
+    fn directions_are_orthogonal_and_made_of_what_partners_sent_and_of_what_was_taken_out() {
+        let mut rng = ChaCha8Rng::seed_from_u64(11);
+        for weighted_rows in [false, true] {
+            let (rows, own) = (4500, 5);
+            let x = DMatrix::from_fn(rows, own, |_, _| rng.random_range(-1.0..1.0));
+            // Close to own columns, and to each other's.
+            let near = |share: f64, rng: &mut ChaCha8Rng| {
+                DMatrix::from_fn(rows, 4, |row, j| x[(row, j)] + share * rng.random_range(-1.0..1.0))
+            };
+            let blocks = [near(0.1, &mut rng), near(0.01, &mut rng)];
+            let weights = weighted_rows.then(|| (0..rows).map(|row| 0.5 + (row % 3) as f64).collect::<Vec<_>>());
+            let y = vec![0.0; rows];
+            let outcome = Outcome {
+                family: Family::Gaussian,
+                y,
+                weights: weights.clone(),
+                offset: None,
+                hidden: None,
+                spread: 1.0,
+            };
+            let block = Block::new(x.clone(), true, true, outcome);
+            let mut shown = Shown::new(&[4, 4], false);
+            for _ in 0..5 {
+                let vectors: Vec<Values> = blocks
+                    .iter()
+                    .map(|block| {
+                        (block * DVector::from_fn(4, |_, _| rng.random_range(-1.0..1.0))).as_slice().to_vec().into()
+                    })
+                    .collect();
+                shown.take(&block, &vectors.iter().collect::<Vec<_>>());
+            }
+            assert_eq!(shown.directions.len(), 8);
+            let weights = weights.as_deref();
+            for (at, direction) in shown.directions.iter().enumerate() {
+                let values = weighted(&direction.values, weights);
+                let size = rows as f64;
+                assert!((squares(&direction.values) - size).abs() <= 1e-10 * size);
+                assert!((product(&direction.values, &values) - direction.squares).abs() <= 1e-10 * size);
+                assert!(block.products(&values).iter().all(|product| product.abs() <= 1e-11 * size));
+                for other in &shown.directions[..at] {
+                    assert!(product(&other.values, &values).abs() <= 1e-11 * size);
+                }
+                let mut sent = DVector::from_column_slice(&direction.values) + block.matrix() * &direction.own;
+                for (other, share) in &direction.others {
+                    assert_ne!(shown.directions[*other].partner, direction.partner);
+                    sent += DVector::from_column_slice(&shown.directions[*other].values) * *share;
+                }
+                let from = &blocks[direction.partner];
+                let metric = Definite::from_gram(&(from.transpose() * from)).unwrap();
+                let left = &sent - from * metric.solve(&(from.transpose() * &sent));
+                assert!(left.norm() <= 1e-9 * sent.norm(), "direction {at}: {:e}", left.norm() / sent.norm());
+            }
+        }
+    }
 }
