@@ -50,6 +50,9 @@ const SWEPT_ROWS: usize = 2 * BLOCK_ROWS;
 /// The ratio of pivots above which a step on a quadratic loss is not verified.
 const EXACT: f64 = 1e-2;
 
+/// The share of a change that must be left after own columns and directions were taken out, for this not to be done again.
+const AGAIN: f64 = 1e-2;
+
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
 
@@ -89,8 +92,9 @@ struct Direction {
 struct Change {
     partner: usize,
     values: Vec<f64>,
-    /// Its length at the beginning.
+    /// Its length at the beginning, and of what is left of it.
     length: f64,
+    left: f64,
     /// The square of what of it may be rounding.
     noise: f64,
     /// What was taken out of it, of own columns beside those in directions of the same partner.
@@ -139,11 +143,16 @@ impl Shown {
             Definite::from_gram(block.gram()).unwrap_or_else(|| Definite::from_gram_lifted(block.gram()))
         });
         let metric = metric.clone();
-        let mut products = self.take_out(block, &mut new, None, true);
-        for last in [false, true] {
+        for _ in 0..2 {
+            let products = self.products(block, &new);
             let shares: Vec<DVector<f64>> = products.iter().map(|products| self.shares(&metric, products)).collect();
             new.iter_mut().zip(&shares).for_each(|(change, shares)| self.note(change, shares));
-            products = self.take_out(block, &mut new, Some(&shares), !last);
+            let before: Vec<f64> = new.iter().map(|change| change.left).collect();
+            self.take_out(block, &mut new, &shares);
+            // Once more where so little is left that rounding of what was taken out counts.
+            if new.iter().zip(before).all(|(change, before)| change.left > AGAIN * before) {
+                break;
+            }
         }
         let known = self.directions.len();
         new.into_iter().for_each(|change| self.settle(block, change, known));
@@ -170,6 +179,7 @@ impl Shown {
             partner,
             values,
             length,
+            left: length,
             noise: (f64::EPSILON * length.max(whole)).powi(2),
             own: DVector::zeros(columns),
             others: vec![0.0; self.directions.len()],
@@ -208,40 +218,22 @@ impl Shown {
         change.noise += (share * direction.noise).powi(2) * change.values.len() as f64;
     }
 
-    /// Takes shares of own columns and directions out of changes; gives the products of what is left with them where `more`. All
-    /// in one sweep.
-    fn take_out(
-        &self,
-        block: &Block,
-        new: &mut [Change],
-        shares: Option<&[DVector<f64>]>,
-        more: bool,
-    ) -> Vec<DVector<f64>> {
+    /// The products of changes with own columns and directions, in one sweep.
+    fn products(&self, block: &Block, new: &[Change]) -> Vec<DVector<f64>> {
         let (p, weights) = (block.columns(), block.outcome().weights.as_deref());
         let size = p + self.directions.len();
-        let negative: Option<Vec<DVector<f64>>> = shares.map(|shares| shares.iter().map(|shares| -shares).collect());
-        let count = new.len();
-        let parts: Vec<Vec<Vec<f64>>> = strips(new)
-            .into_par_iter()
-            .enumerate()
-            .map(|(part, strips)| {
-                let start = part * SWEPT_ROWS;
-                let column =
-                    |j: usize| if j < p { &block.column(j)[start..] } else { &self.directions[j - p].values[start..] };
-                let mut sums = Vec::new();
-                for (at, values) in strips.into_iter().enumerate() {
-                    if let Some(negative) = &negative {
-                        kernels::add(negative[at].as_slice(), column, values);
-                    }
-                    if more {
-                        let values = weighted(values, weights.map(|weights| &weights[start..]));
-                        sums.push(kernels::inner_of_blocks(size, column, &values));
-                    }
-                }
-                sums
-            })
-            .collect();
-        let mut sums = vec![DVector::zeros(if more { size } else { 0 }); count];
+        let starts: Vec<usize> = (0..block.rows()).step_by(SWEPT_ROWS).collect();
+        let products = |start: usize| -> Vec<Vec<f64>> {
+            let rows = start..block.rows().min(start + SWEPT_ROWS);
+            let column = |j: usize| self.column(block, j, start);
+            let of = |change: &Change| {
+                let values = weighted(&change.values[rows.clone()], weights.map(|weights| &weights[rows.clone()]));
+                kernels::inner_of_blocks(size, column, &values)
+            };
+            new.iter().map(of).collect()
+        };
+        let parts: Vec<Vec<Vec<f64>>> = starts.into_par_iter().map(products).collect();
+        let mut sums = vec![DVector::zeros(size); new.len()];
         for part in parts {
             for (sum, blocks) in sums.iter_mut().zip(part) {
                 for block in blocks.chunks_exact(size.max(1)) {
@@ -250,6 +242,35 @@ impl Shown {
             }
         }
         sums
+    }
+
+    /// Takes shares of own columns and directions out of changes, in one sweep, and measures what is left.
+    fn take_out(&self, block: &Block, new: &mut [Change], shares: &[DVector<f64>]) {
+        let negative: Vec<DVector<f64>> = shares.iter().map(|shares| -shares).collect();
+        let squares: Vec<Vec<f64>> = strips(new)
+            .into_par_iter()
+            .enumerate()
+            .map(|(part, strips)| {
+                let column = |j: usize| self.column(block, j, part * SWEPT_ROWS);
+                let strips = strips.into_iter().zip(&negative);
+                let left = strips.map(|(values, negative)| {
+                    kernels::add(negative.as_slice(), column, values);
+                    kernels::dot(values, values)
+                });
+                left.collect()
+            })
+            .collect();
+        for (at, change) in new.iter_mut().enumerate() {
+            change.left = squares.iter().map(|squares| squares[at]).sum::<f64>().sqrt();
+        }
+    }
+
+    /// Some rows of an own column, or after these of a direction.
+    fn column<'a>(&'a self, block: &'a Block, j: usize, start: usize) -> &'a [f64] {
+        match j.checked_sub(block.columns()) {
+            None => &block.column(j)[start..],
+            Some(at) => &self.directions[at].values[start..],
+        }
     }
 
     /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
@@ -266,7 +287,7 @@ impl Shown {
                 self.note_share(&mut change, at, share);
             }
         }
-        let Change { partner, mut values, length, noise, own, others } = change;
+        let Change { partner, mut values, length, noise, own, others, .. } = change;
         let (rest, root, noise) = (squares(&values).sqrt(), (values.len() as f64).sqrt(), noise.sqrt());
         if !(rest > NOVELTY * length && noise <= NOISE * rest) {
             return;
@@ -538,7 +559,7 @@ mod tests {
             let near = |share: f64, rng: &mut ChaCha8Rng| {
                 DMatrix::from_fn(rows, 4, |row, j| x[(row, j)] + share * rng.random_range(-1.0..1.0))
             };
-            let blocks = [near(0.1, &mut rng), near(0.01, &mut rng)];
+            let blocks = [near(0.1, &mut rng), near(1e-6, &mut rng)];
             let weights = weighted_rows.then(|| (0..rows).map(|row| 0.5 + (row % 3) as f64).collect::<Vec<_>>());
             let y = vec![0.0; rows];
             let outcome = Outcome {
