@@ -95,7 +95,7 @@ impl Group<'_> {
                 let values = &mut values[at][..end - start];
                 of(at, &mut column[start..end], values);
                 if let Some(weights) = self.weights {
-                    values.iter_mut().zip(&weights[start..end]).for_each(|(value, weight)| *value = weight * *value);
+                    values.iter_mut().zip(&weights[start..end]).for_each(|(value, weight)| *value *= weight);
                 }
             }
             for row in 0..end - start {
