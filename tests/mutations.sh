@@ -218,6 +218,24 @@ mutate "an intercept without the centre of its outcome" common/src/methods/verti
     's/beta\[0\] \+= self\.tables\.as_ref\(\)\.map_or\(0\.0, \|kit\| kit\.centre\);/beta[0] += 0.0;/' penalised_fits_reach
 mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
+where=(-p fedreg-common --lib)
+kernels=common/src/linalg/kernels.rs
+mutate "a block of rows left out of a gradient" $kernels \
+    's/vector\.chunks\(BLOCK_ROWS\)\.enumerate\(\) \{/vector.chunks(BLOCK_ROWS).enumerate().skip(1) {/' linalg::kernels rows::tests
+mutate "blocks at the end summed up twice" $kernels \
+    's/let rest = a\[whole\.\.\]\.chunks/let rest = a[whole.saturating_sub(BLOCK_ROWS)..].chunks/' linalg::kernels
+mutate "a column of four read twice" $kernels 's/\+ q \* b\)/+ q * a)/' linalg::kernels rows::tests
+mutate "a strip of rows counted twice in a pass" common/src/methods/vertical/rows.rs \
+    's/for strip in strips \{/let mut strips = strips;\n        if let Some(last) = strips.pop() {\n            strips.extend([Strip { gradients: last.gradients.clone(), scales: last.scales.clone() }, last]);\n        }\n        for strip in strips {/' rows::tests
+mutate "predictions of other coefficients taken for known" common/src/methods/vertical/block.rs \
+    's/let known = self\.passed == \*beta;/let known = self.passed.len() == beta.len();/' rows::tests
+mutate "directions freed once of what they are close to" common/src/methods/vertical/subspace.rs \
+    's/change\.left > AGAIN \* before/change.left > 0.0 * before/' subspace::tests
+mutate "directions of one round not freed of each other" common/src/methods/vertical/subspace.rs \
+    's/for at in known\.\.self\.directions\.len\(\)/for at in known..known/' subspace::tests
+mutate "a partner's vector not summed up" common/src/methods/vertical/rows.rs \
+    's/rest\.iter\(\)\.for_each\(\|more\|/rest.iter().skip(1).for_each(|more|/' rows::tests
+where=(-p fedreg-tests --test all)
 mutate "inflation without the columns of the others" common/src/methods/vertical/block.rs \
     's/if centre \{\n            let sums/if false {\n            let sums/' what_follows_from_a_fit_at_either
 mutate "an intercept whose covariance forgets the means" common/src/methods/vertical/outcome/own.rs \
@@ -693,7 +711,7 @@ several=common/src/methods/vertical/several
 mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
     's/filter\(\|\(place, _\)\| \*place != at\)/filter(|(place, _)| *place != at \&\& *place != 1)/' several::several_parties
 mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \
-    's/\|\(partner, vector\)\| self\.take\(block, partner, vector\)/|(_, vector)| self.take(block, 0, vector)/' several::correlated several::several_parties
+    's/\|\(partner, vector\)\| self\.change\(block\.columns\(\), partner, vector\)/|(_, vector)| self.change(block.columns(), 0, vector)/' several::correlated several::several_parties
 mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \
     's/followers\.go_on_from\(minimum\.later\)/followers.go_on_from_answers()/' several::correlated
 mutate "another block left in an error" $several/fit.rs \

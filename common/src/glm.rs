@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
 
+use crate::linalg::kernels;
+
 /// An exponential family with its canonical link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -88,6 +90,46 @@ impl Family {
         }
     }
 
+    /// Means and losses of rows of weight 1, several at a time: as [`Family::at`] up to a few units in the last place.
+    pub fn at_rows(self, y: &[f64], eta: &[f64], mean: &mut [f64], loss: &mut [f64]) {
+        match self {
+            Family::Gaussian => {
+                mean.copy_from_slice(eta);
+                let rows = loss.iter_mut().zip(y).zip(eta);
+                rows.for_each(|((loss, y), eta)| *loss = 0.5 * (y - eta) * (y - eta));
+            }
+            Family::Binomial => {
+                kernels::exp_of_minus(eta, mean);
+                kernels::ln_1p(mean, loss);
+                let rows = loss.iter_mut().zip(y).zip(eta);
+                rows.for_each(|((loss, y), eta)| *loss = eta.max(0.0) + *loss - y * eta);
+                let rows = mean.iter_mut().zip(eta);
+                rows.for_each(|(mean, eta)| *mean = if *eta >= 0.0 { 1.0 } else { *mean } / (1.0 + *mean));
+            }
+            Family::Poisson => {
+                kernels::exp(eta, mean);
+                let rows = loss.iter_mut().zip(y).zip(eta).zip(&*mean);
+                rows.for_each(|(((loss, y), eta), mean)| *loss = mean - y * eta);
+            }
+        }
+    }
+
+    /// Variances of rows, several at a time: as [`Family::variance`] up to a few units in the last place. `eta` becomes the variance.
+    pub fn variances(self, eta: &mut [f64]) {
+        let mut e = vec![0.0; eta.len()];
+        match self {
+            Family::Gaussian => eta.fill(1.0),
+            Family::Binomial => {
+                kernels::exp_of_minus(eta, &mut e);
+                eta.iter_mut().zip(e).for_each(|(value, e)| *value = e / ((1.0 + e) * (1.0 + e)));
+            }
+            Family::Poisson => {
+                kernels::exp(eta, &mut e);
+                eta.copy_from_slice(&e);
+            }
+        }
+    }
+
     /// The derivative of the mean in the linear predictor; with a canonical link also the variance of one row.
     #[inline]
     pub fn variance(self, eta: f64) -> f64 {
@@ -165,5 +207,36 @@ impl Family {
                 saturated - 0.5 * deviance
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_together_have_the_means_losses_and_variances_of_single_ones() {
+        for family in Family::ALL {
+            let eta: Vec<f64> = (-2000..2003).map(|step| f64::from(step) * 0.03 + 1e-5).collect();
+            let y: Vec<f64> = (0..eta.len()).map(|row| (row % 2) as f64).collect();
+            let (mut means, mut losses) = (vec![f64::NAN; eta.len()], vec![f64::NAN; eta.len()]);
+            family.at_rows(&y, &eta, &mut means, &mut losses);
+            let mut variances = eta.clone();
+            family.variances(&mut variances);
+            for row in 0..eta.len() {
+                let at = family.at(y[row], eta[row]);
+                let close = |found: f64, expected: f64, size: f64| (found - expected).abs() <= 1e-15 * size;
+                assert!(close(means[row], at.mean, at.mean.abs()), "{family}: mean at {}", eta[row]);
+                assert!(close(losses[row], at.loss, at.loss.abs().max(at.mean)), "{family}: loss at {}", eta[row]);
+                let variance = family.variance(eta[row]);
+                assert!(close(variances[row], variance, variance), "{family}: variance at {}", eta[row]);
+            }
+        }
+        let mut far = [f64::INFINITY, f64::NEG_INFINITY, -1e6, 1e6];
+        let (eta, mut means, mut losses) = (far, [0.0; 4], [0.0; 4]);
+        Family::Binomial.at_rows(&[1.0, 0.0, 0.0, 1.0], &eta[..], &mut means, &mut losses);
+        assert_eq!(means, [1.0, 0.0, 0.0, 1.0]);
+        Family::Binomial.variances(&mut far);
+        assert_eq!(far, [0.0; 4]);
     }
 }

@@ -12,6 +12,12 @@ use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
+mod functions;
+pub mod kernels;
+mod values;
+
+pub use self::values::Values;
+
 /// Rows that one step of a pass over the data takes together: small enough for a block of columns to stay in cache.
 pub const BLOCK_ROWS: usize = 1024;
 
@@ -29,15 +35,16 @@ pub fn gram(x: &DMatrix<f64>, weights: Option<&[f64]>) -> DMatrix<f64> {
         .into_par_iter()
         .map(|part| {
             let mut sum = DMatrix::zeros(p, p);
-            let mut scaled = Vec::new();
+            let (mut scaled, mut roots) = (Vec::new(), Vec::new());
             for rows in blocks(part) {
                 match weights {
                     None => add_gram(&mut sum, rows_of(x, rows)),
                     Some(weights) => {
                         scaled.clear();
+                        roots.clear();
+                        roots.extend(weights[rows.clone()].iter().map(|w| w.sqrt()));
                         for column in x.column_iter() {
-                            let column = &column.as_slice()[rows.clone()];
-                            scaled.extend(column.iter().zip(&weights[rows.clone()]).map(|(x, w)| x * w.sqrt()));
+                            kernels::append_scaled(&mut scaled, &column.as_slice()[rows.clone()], &roots);
                         }
                         add_gram(&mut sum, MatRef::from_column_major_slice(&scaled, rows.len(), p));
                     }

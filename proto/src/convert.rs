@@ -15,6 +15,7 @@ use bytes::Bytes;
 use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
+use fedreg_common::linalg::Values;
 use fedreg_common::methods::vertical::matching::message::{
     Number, NumberKind, Part as MatchPart, PartKind, Terms as MatchTerms,
 };
@@ -133,7 +134,7 @@ message!(Shared, wire::Shared, outcome: "the digest of the outcome", offset: "th
     weights: "the digest of the weights", folds: "the digest of the folds", columns, basis);
 message!(Held, wire::Held, what, total: "the outcome's sum of squares"; values = Vec::new());
 message!(Partial, wire::Partial, fit, round, penalty: "the penalty", loss: "the loss", change: "the largest change",
-    certificate: "the scaled gradient"; values = Vec::new());
+    certificate: "the scaled gradient"; values = Values::default());
 message!(Terms, wire::Terms, epsilon: "the epsilon of a budget", delta: "the delta of a budget", cap: "the cap of a budget", columns);
 message!(Noised, wire::Noised, index; value = LatticeVector::empty());
 message!(Joint, wire::Joint, what; values = Vec::new());

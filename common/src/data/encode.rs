@@ -129,8 +129,9 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
         let start = data.len();
         for (position, part) in planned.parts.iter().enumerate() {
             let column = frame.column(&part.column)?;
-            match position {
-                0 => data.extend(rows.iter().map(|row| part.value(column, row))),
+            match (position, &column.values) {
+                (0, Values::Numeric(values)) if rows.are_all() => data.extend_from_slice(values),
+                (0, _) => data.extend(rows.iter().map(|row| part.value(column, row))),
                 _ => {
                     let kept = data[start..].iter_mut();
                     kept.zip(rows.iter()).for_each(|(value, row)| *value *= part.value(column, row));

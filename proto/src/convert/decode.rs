@@ -142,11 +142,11 @@ impl Open {
         let (places, _) = chunk.as_chunks::<{ size_of::<f64>() }>();
         let before = self.values.len();
         self.values.extend(places.iter().map(|place| f64::from_le_bytes(*place)));
-        // Without a branch in the loop: a product with zero is zero for every finite value, and nothing else.
-        let sum = self.values[before..].iter().fold(0.0, |sum, value| sum + value * 0.0);
+        // Without a branch in the loop.
+        let odd = self.values[before..].iter().fold(false, |odd, value| odd | !value.is_finite());
         // A new row without a score is not-a-number; nothing else may be.
         let may_lack = matches!(self.head.body, Body::Prediction(_));
-        match sum == 0.0 || may_lack && !self.values[before..].iter().any(|value| value.is_infinite()) {
+        match !odd || may_lack && !self.values[before..].iter().any(|value| value.is_infinite()) {
             true => Ok(()),
             false => Err(self.head.not_finite()),
         }
@@ -213,10 +213,10 @@ impl Open {
                 }
             }
             Body::Held(Held { values: empty, .. })
-            | Body::Partial(Partial { values: empty, .. })
             | Body::Basis(Basis { values: empty, .. })
             | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
+            Body::Partial(Partial { values: empty, .. }) => *empty = values.into(),
             Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
             Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
             Body::Match(Match::Part(part)) => part.bytes = bytes,

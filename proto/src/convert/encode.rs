@@ -4,6 +4,7 @@ use super::Wire;
 use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
+use fedreg_common::linalg::Values;
 use fedreg_common::methods::vertical::matching::message::Match;
 use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Product, Share};
 use fedreg_common::privacy::release::Released;
@@ -46,7 +47,7 @@ impl Iterator for Frames {
 /// What travels in chunks.
 enum Payload {
     /// A vector, and how much of it is on its way.
-    Values(Vec<f64>, usize),
+    Values(Values, usize),
     /// Bits of a mask, a lattice vector, or elements of the ring.
     Bytes(Bytes),
 }
@@ -85,6 +86,12 @@ impl Frames {
         entries.width().to_wire()
     }
 
+    fn partial(&mut self, partial: Partial) -> start::Body {
+        let form = partial.to_wire();
+        self.payload = Payload::Values(partial.values, 0);
+        start::Body::Partial(form)
+    }
+
     /// A message of a match; of a list, the entries travel behind it.
     fn of_match(&mut self, message: Match) -> start::Body {
         match message {
@@ -102,12 +109,11 @@ impl Frames {
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
     fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
-        | Body::Partial(Partial { values, .. })
         | Body::Basis(Basis { values, .. })
         | Body::Joint(Joint { values, .. })
         | Body::Prediction(values) = &mut body
         {
-            self.payload = Payload::Values(std::mem::take(values), 0);
+            self.payload = Payload::Values(std::mem::take(values).into(), 0);
         }
         let body = match body {
             Body::Hello(mut hello) => {
@@ -122,7 +128,7 @@ impl Frames {
             Body::Shared(shared) => start::Body::Shared(shared.to_wire()),
             Body::Held(held) => start::Body::Held(held.to_wire()),
             Body::LargestGradient(value) => start::Body::LargestGradient(wire::LargestGradient { value: Some(value) }),
-            Body::Partial(partial) => start::Body::Partial(partial.to_wire()),
+            Body::Partial(partial) => self.partial(partial),
             Body::Prediction(_) => start::Body::Prediction(wire::Nothing {}),
             Body::Terms(terms) => start::Body::Terms(terms.to_wire()),
             Body::Noised(noised) => {
@@ -140,7 +146,7 @@ impl Frames {
             Body::Table(mut table) => {
                 let factor = table.factor.len() as u64;
                 table.factor.append(&mut table.score);
-                self.payload = Payload::Values(table.factor, 0);
+                self.payload = Payload::Values(table.factor.into(), 0);
                 let (residual, dependent) = (table.residual.to_wire(), table.dependent);
                 start::Body::Table(wire::Table { factor, residual, dependent })
             }

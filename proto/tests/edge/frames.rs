@@ -144,7 +144,7 @@ fn any_message() -> impl Strategy<Value = Message> {
             |([fit, round], values, [penalty, loss, change, certificate])| said(Body::Partial(Partial {
                 fit,
                 round,
-                values,
+                values: values.into(),
                 penalty,
                 loss,
                 change,

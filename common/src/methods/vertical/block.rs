@@ -8,8 +8,11 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::penalty::Penalty;
+use super::rows::{self, Strip};
+use super::standardise::{largest, standardise};
 use crate::glm::Family;
-use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite};
+use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, dot};
+use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Values};
 
 /// The outcome and what goes with it, as one party sees it: `n` values each.
 #[derive(Clone)]
@@ -49,7 +52,9 @@ pub struct Block {
     weight_sum: f64,
     penalty: Option<Penalty>,
     /// The partner's predictions.
-    other: Vec<f64>,
+    other: Values,
+    /// The largest value of each column, in size.
+    largest: Vec<f64>,
     /// Own predictions at the point of the last pass.
     eta: Vec<f64>,
     /// Coefficients of the last pass, those that `eta` belongs to.
@@ -123,9 +128,7 @@ impl Block {
         let n = x.nrows();
         let weights = outcome.weights.as_deref();
         let weight_sum = weights.map_or(n as f64, |weights| weights.iter().sum());
-        let mut scalings: Vec<Scaling> = (0..x.ncols())
-            .map(|j| standardise(&mut x.as_mut_slice()[j * n..(j + 1) * n], weights, weight_sum, centre))
-            .collect();
+        let mut scalings = standardise(&mut x, weights, weight_sum, centre);
         let mut gram = linalg::gram(&x, weights);
         let kept = independent(&x, &gram, weights, &scalings);
         let dropped = (0..scalings.len()).filter(|j| !kept.contains(j)).collect();
@@ -144,13 +147,14 @@ impl Block {
         }
         let p = x.ncols();
         Block {
+            largest: x.as_slice().par_chunks(n.max(1)).map(largest).collect(),
             x,
             scalings,
             places,
             dropped,
             weight_sum,
             penalty: None,
-            other: vec![0.0; n],
+            other: vec![0.0; n].into(),
             eta: vec![0.0; n],
             passed: DVector::zeros(p),
             beta: DVector::zeros(p),
@@ -209,27 +213,24 @@ impl Block {
 
     /// `eta = X[start.., ..] beta` for as many rows as `eta` holds.
     pub fn multiply(&self, start: usize, beta: &[f64], eta: &mut [f64]) {
-        multiply(&self.x, start, &beta[..self.columns()], eta);
-    }
-
-    /// `X[start.., j]' v`.
-    pub fn product(&self, j: usize, start: usize, v: &[f64]) -> f64 {
-        dot(column(&self.x, j, start, v.len()), v)
-    }
-
-    /// Takes `X beta` out of a vector.
-    pub fn subtract(&self, beta: &DVector<f64>, vector: &mut [f64]) {
-        vector.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, vector)| {
-            let mut fitted = [0.0; BLOCK_ROWS];
-            let fitted = &mut fitted[..vector.len()];
-            self.multiply(part * BLOCK_ROWS, beta.as_slice(), fitted);
-            vector.iter_mut().zip(fitted).for_each(|(v, f)| *v -= *f);
-        });
+        kernels::combine(&beta[..self.columns()], |j| &self.column(j)[start..], eta);
     }
 
     /// `X' v`.
     pub fn products(&self, v: &[f64]) -> Vec<f64> {
-        (0..self.columns()).into_par_iter().map(|j| dot(self.column(j), v)).collect()
+        let mut sums = vec![Lanes::default(); self.columns()];
+        // Each thread takes some columns, so that every sum goes from the first row to the last.
+        sums.par_chunks_mut(COLUMNS).enumerate().for_each(|(part, sums)| {
+            for (block, v) in v.chunks(BLOCK_ROWS).enumerate() {
+                kernels::inner(sums, |j| &self.column(part * COLUMNS + j)[block * BLOCK_ROWS..], v);
+            }
+        });
+        sums.iter().map(Lanes::sum).collect()
+    }
+
+    /// No farther than this any own prediction moves by a step.
+    pub(super) fn furthest(&self, step: &[f64]) -> f64 {
+        step.iter().zip(&self.largest).map(|(step, largest)| step.abs() * largest).sum()
     }
 
     /// The outcome as this party sees it.
@@ -258,6 +259,7 @@ impl Block {
         self.dropped.extend(positions.iter().filter_map(|j| self.places[*j]));
         self.dropped.sort_unstable();
         self.x = self.x.select_columns(&kept);
+        self.largest = kept.iter().map(|j| self.largest[*j]).collect();
         self.beta = self.beta.select_rows(&kept);
         self.scalings = kept.iter().map(|j| self.scalings[*j]).collect();
         self.places = kept.iter().map(|j| self.places[*j]).collect();
@@ -348,9 +350,9 @@ impl Block {
         self.weighted_sum(|i| 2.0 * (family.at(y[i], self.predictor(i)).loss - family.saturated(y[i]))).max(0.0)
     }
 
-    fn weighted_sum(&self, of: impl Fn(usize) -> f64) -> f64 {
+    fn weighted_sum(&self, of: impl Fn(usize) -> f64 + Sync) -> f64 {
         let weight = |row: usize| self.outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-        (0..self.rows()).filter(|i| weight(*i) > 0.0).map(|i| weight(i) * of(i)).sum()
+        rows::ordered_sum(self.rows(), |i| if weight(i) > 0.0 { weight(i) * of(i) } else { 0.0 })
     }
 
     /// The error of the present predictions on rows that did not take part: squared error for gaussian, deviance
@@ -456,12 +458,15 @@ impl Block {
     }
 
     /// Takes the partner's predictions in; an empty vector stands for zeros. `loss` counts in table form only.
-    pub fn take(&mut self, other: Vec<f64>, loss: f64) {
+    pub fn take(&mut self, other: impl Into<Values>, loss: f64) {
+        let other = other.into();
         match &self.tables {
-            None if other.is_empty() => self.other.fill(0.0),
+            None if other.is_empty() => self.other = vec![0.0; self.rows()].into(),
             None => self.other = other,
             Some(_) if other.is_empty() => self.across = Across { cross: DVector::zeros(self.columns()), loss: 0.0 },
-            Some(tables) => self.across = Across { cross: &tables.from_peer * DVector::from_vec(other), loss },
+            Some(tables) => {
+                self.across = Across { cross: &tables.from_peer * DVector::from_column_slice(&other), loss }
+            }
         }
     }
 
@@ -482,10 +487,10 @@ impl Block {
             return self.outgoing();
         }
         let x = &self.x;
-        self.eta
-            .par_chunks_mut(BLOCK_ROWS)
-            .enumerate()
-            .for_each(|(part, eta)| multiply(x, part * BLOCK_ROWS, beta.as_slice(), eta));
+        self.eta.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, eta)| {
+            let (start, rows) = (part * STRIP_ROWS, eta.len());
+            kernels::combine(beta.as_slice(), |j| column(x, j, start, rows), eta);
+        });
         self.outgoing()
     }
 
@@ -500,7 +505,7 @@ impl Block {
 
     /// Sweeps over the rows once: predictions, gradient and loss at `beta`, with the partner's predictions as offset.
     pub fn pass(&mut self, beta: &DVector<f64>) -> Pass {
-        let p = beta.len();
+        let known = self.passed == *beta;
         self.passed = beta.clone();
         if let Some(tables) = &self.tables {
             return Pass {
@@ -509,38 +514,23 @@ impl Block {
             };
         }
         let Block { x, outcome, other, eta, .. } = self;
-        let family = outcome.family;
-        let parts: Vec<Pass> = eta
-            .par_chunks_mut(BLOCK_ROWS)
+        let strips: Vec<Strip> = eta
+            .par_chunks_mut(STRIP_ROWS)
             .enumerate()
             .map(|(part, eta)| {
-                let start = part * BLOCK_ROWS;
-                multiply(x, start, beta.as_slice(), eta);
-                let mut residual = [0.0; BLOCK_ROWS];
-                let residual = &mut residual[..eta.len()];
-                let mut loss = 0.0;
-                for (i, residual) in residual.iter_mut().enumerate() {
-                    let row = start + i;
-                    let total = eta[i] + other[row] + outcome.offset.as_ref().map_or(0.0, |offset| offset[row]);
-                    let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
-                    if weight == 0.0 {
-                        *residual = 0.0;
-                        continue;
-                    }
-                    let point = family.at(outcome.y[row], total);
-                    *residual = weight * (outcome.y[row] - point.mean);
-                    loss += weight * point.loss;
+                let (start, rows) = (part * STRIP_ROWS, eta.len());
+                let column = |j| column(x, j, start, rows);
+                if !known {
+                    kernels::combine(beta.as_slice(), column, eta);
                 }
-                let gradient = DVector::from_fn(p, |j, _| dot(column(x, j, start, eta.len()), residual));
-                Pass { gradient, loss }
+                let mut values = [0.0; STRIP_ROWS];
+                let values = &mut values[..rows];
+                outcome.predictor(start, eta, other, values);
+                Strip::new(outcome, start, values, (beta.len(), column), &[])
             })
             .collect();
-        let zero = Pass { gradient: DVector::zeros(p), loss: 0.0 };
-        parts.into_iter().fold(zero, |mut sum, part| {
-            sum.gradient += part.gradient;
-            sum.loss += part.loss;
-            sum
-        })
+        let scores = Strip::sum(strips, beta.len(), 0.0);
+        Pass { gradient: scores.gradient, loss: scores.loss }
     }
 
     /// The joint linear predictor of a row at the predictions of the last pass.
@@ -548,21 +538,22 @@ impl Block {
         self.eta[row] + self.other[row] + self.outcome.offset.as_ref().map_or(0.0, |offset| offset[row])
     }
 
+    /// The joint linear predictors of all rows at the predictions of the last pass.
+    pub fn predictors(&self) -> Vec<f64> {
+        let mut predictors = vec![0.0; self.rows()];
+        rows::fill(&mut predictors, |row| self.predictor(row));
+        predictors
+    }
+
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
-        let Outcome { family, weights, .. } = &self.outcome;
-        (0..self.rows())
-            .into_par_iter()
-            .with_min_len(BLOCK_ROWS)
-            .map(|row| {
-                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-                if weight == 0.0 {
-                    return 0.0;
-                }
-                let total = self.predictor(row);
-                weight * family.variance(total)
-            })
-            .collect()
+        let mut values = vec![0.0; self.rows()];
+        values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
+            let start = part * STRIP_ROWS;
+            self.outcome.predictor(start, &self.eta[start..start + values.len()], &self.other, values);
+            self.outcome.working_weights(start, values);
+        });
+        values
     }
 
     /// Cross-products of the columns but the intercept's under the working weights, about their weighted means where `centre`.
@@ -587,13 +578,13 @@ impl Block {
     /// Weighted residuals `W (y - mean)` at the predictions of the last pass.
     pub fn residuals(&self) -> Vec<f64> {
         let Outcome { family, y, weights, .. } = &self.outcome;
-        (0..self.rows())
-            .map(|row| {
-                let total = self.predictor(row);
-                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-                if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
-            })
-            .collect()
+        let mut residuals = vec![0.0; self.rows()];
+        rows::fill(&mut residuals, |row| {
+            let total = self.predictor(row);
+            let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
+            if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
+        });
+        residuals
     }
 
     /// The penalty of this block at some coefficients, times the sum of the weights.
@@ -745,14 +736,9 @@ impl Block {
     /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
     /// derivative is rounding, and a step by it could go anywhere.
     fn first_length(&self, step: &DVector<f64>) -> f64 {
-        let starts: Vec<usize> = (0..self.rows()).step_by(BLOCK_ROWS).collect();
-        let largest = |start: usize| {
-            let mut moved = [0.0; BLOCK_ROWS];
-            let moved = &mut moved[..BLOCK_ROWS.min(self.rows() - start)];
+        rows::first_length(self.rows(), self.furthest(step.as_slice()), |start, moved| {
             self.multiply(start, step.as_slice(), moved);
-            moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))
-        };
-        (LONGEST_STEP / starts.into_par_iter().map(largest).reduce(|| 0.0, f64::max)).min(1.0)
+        })
     }
 
     /// By how much rounding alone may raise the objective. In table form it is what is left of terms that may be much larger.
@@ -810,67 +796,15 @@ impl Block {
 /// Sweeps after which an exact fit gives up: only separated or degenerate data get here.
 const MAX_PASSES: u32 = 60;
 
+/// Columns whose products with a vector one thread takes together.
+const COLUMNS: usize = 8;
+
 /// How far one Newton step may move a linear predictor.
 pub const LONGEST_STEP: f64 = 100.0;
 
 fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
     let n = x.nrows();
     &x.as_slice()[j * n + start..j * n + start + rows]
-}
-
-/// `eta = X[start.., ..] beta`, column by column.
-fn multiply(x: &DMatrix<f64>, start: usize, beta: &[f64], eta: &mut [f64]) {
-    eta.fill(0.0);
-    let rows = eta.len();
-    for (j, b) in beta.iter().enumerate() {
-        if *b != 0.0 {
-            eta.iter_mut().zip(column(x, j, start, rows)).for_each(|(eta, x)| *eta += b * x);
-        }
-    }
-}
-
-/// A sum in four lanes, so that it vectorises; the order is fixed.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| a * b).sum();
-    for (a, b) in a8.zip(b8) {
-        for lane in 0..8 {
-            lanes[lane] += a[lane] * b[lane];
-        }
-    }
-    lanes.iter().sum::<f64>() + rest
-}
-
-fn standardise(column: &mut [f64], weights: Option<&[f64]>, weight_sum: f64, centre: bool) -> Scaling {
-    let mean = |column: &[f64], of: &dyn Fn(f64) -> f64| -> f64 {
-        let sum: f64 = match weights {
-            None => column.iter().map(|x| of(*x)).sum(),
-            Some(weights) => column.iter().zip(weights).map(|(x, w)| w * of(*x)).sum(),
-        };
-        sum / weight_sum
-    };
-    // Values up to 1e150 are allowed, whose squares would overflow.
-    let top = column.iter().fold(0.0_f64, |top, x| top.max(x.abs()));
-    if !(top > 0.0) || !(weight_sum > 0.0) {
-        return Scaling { centre: 0.0, scale: 0.0 };
-    }
-    let mut taken = 0.0;
-    if centre {
-        // Twice: the first mean is off by rounding of the column's size, the second by rounding of its spread.
-        for _ in 0..2 {
-            let shift = mean(column, &|x| x);
-            column.iter_mut().for_each(|x| *x -= shift);
-            taken += shift;
-        }
-    }
-    let scale = mean(column, &|x| (x / top) * (x / top)).sqrt() * top;
-    // What centring leaves of a constant column is rounding.
-    if !(scale > DEPENDENCE * 1e-2 * top) {
-        return Scaling { centre: taken, scale: 0.0 };
-    }
-    column.iter_mut().for_each(|x| *x /= scale);
-    Scaling { centre: taken, scale }
 }
 
 fn independent(x: &DMatrix<f64>, gram: &DMatrix<f64>, weights: Option<&[f64]>, scalings: &[Scaling]) -> Vec<usize> {

@@ -8,6 +8,7 @@ use nalgebra::DVector;
 use crate::fit::Termination;
 use crate::glm::Family;
 use crate::id::Role;
+use crate::linalg::Values;
 use crate::report::TracePoint;
 use crate::session::{Abort, PeerFault};
 use crate::study::{Acceleration, Lambda, Study, Vertical};
@@ -21,6 +22,7 @@ use super::meter::{Meter, metered_gram};
 use super::outcome::disclosure_refused;
 use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
+use super::rows;
 use super::separation::Growth;
 use super::subspace::Shown;
 
@@ -86,7 +88,7 @@ pub(super) struct Fits {
     peer_certificate: f64,
     peer_penalty: f64,
     incoming: Option<Partial>,
-    incoming_values: Vec<f64>,
+    incoming_values: Values,
     growth: Growth,
     /// Whether the partner says that it has found such growth among its own columns.
     partner_grows: bool,
@@ -177,7 +179,7 @@ impl Fits {
             peer_certificate: 1.0,
             peer_penalty: 0.0,
             incoming: None,
-            incoming_values: Vec::new(),
+            incoming_values: Values::default(),
             growth: Growth::default(),
             partner_grows: false,
             least: (f64::INFINITY, f64::INFINITY),
@@ -264,7 +266,7 @@ impl Fits {
             block.take(vec![constant; block.rows()], 0.0);
         }
         let pass = block.pass(&beta);
-        block.take(Vec::new(), 0.0);
+        block.take(Values::default(), 0.0);
         let units = block.units();
         let scores = pass.gradient.iter().zip(&units).filter(|(_, unit)| **unit > 0.0);
         scores.map(|(score, unit)| (score / unit).abs() / block.weight_sum()).fold(0.0, f64::max)
@@ -362,7 +364,7 @@ impl Fits {
                 let tables: Tables = kit.tables(block, job.fold);
                 block.tabulate(tables);
             }
-            block.take(Vec::new(), 0.0);
+            block.take(Values::default(), 0.0);
             let mut start = DVector::zeros(block.columns());
             if block.has_intercept() {
                 start[0] = block.null_intercept(true) - self.tables.as_ref().map_or(0.0, |kit| kit.centre);
@@ -530,7 +532,7 @@ impl Fits {
         Ok(Partial {
             fit: self.current as u32,
             round: self.round,
-            values,
+            values: values.into(),
             penalty,
             loss: own_loss,
             change: if unended { UNENDED } else { finite(self.own_change) },
@@ -557,7 +559,7 @@ impl Fits {
             && let Some(shown) = &mut self.shown
         {
             let vectors = vectors(&self.followers, &self.incoming_values);
-            vectors.iter().enumerate().for_each(|(partner, vector)| shown.take(block, partner, vector));
+            shown.take(block, &vectors);
         }
         let change = self.own_change.max(if self.partner_grows { 1.0 } else { answer.change });
         let certificate = self.certificate.max(answer.certificate).max(self.unsettled(block));
@@ -574,7 +576,7 @@ impl Fits {
             Some(shown) if minimises => {
                 self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
                 let tol = inner_tol(certificate).max(1e-3 * self.certificate);
-                let minimum = shown.minimise(block, &vectors(&self.followers, &self.incoming_values), tol);
+                let minimum = shown.minimise(block, &pass, &vectors(&self.followers, &self.incoming_values), tol);
                 if let Some(followers) = &mut self.followers {
                     followers.go_on_from(minimum.later);
                 }
@@ -747,7 +749,7 @@ impl Fits {
         Ok(Step::Partial(Partial {
             fit: self.current as u32,
             round: self.round,
-            values,
+            values: values.into(),
             penalty,
             loss,
             change: finite(self.own_change),
@@ -818,7 +820,7 @@ impl Fits {
 }
 
 /// What each partner sent last; the one partner of two is not kept by itself.
-fn vectors<'a>(followers: &'a Option<Followers>, only: &'a [f64]) -> Vec<&'a [f64]> {
+fn vectors<'a>(followers: &'a Option<Followers>, only: &'a Values) -> Vec<&'a Values> {
     match followers {
         Some(followers) => followers.vectors(),
         None => vec![only],
@@ -835,7 +837,7 @@ fn sound(partial: &Partial, expected: usize, may_be_zero: bool) -> Result<(), Pe
         let came = partial.values.len() as u64;
         return Err(PeerFault::Length { what: "partial predictions", came, expected: expected as u64 });
     }
-    let finite = partial.values.iter().all(|value| value.abs() <= 1e200);
+    let finite = rows::all(&partial.values, |value| value.abs() <= 1e200);
     let scalars = [partial.penalty, partial.certificate];
     if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan() {
         return Err(PeerFault::Value {

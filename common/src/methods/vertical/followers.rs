@@ -7,6 +7,8 @@
 use nalgebra::DVector;
 
 use super::message::Partial;
+use super::rows;
+use crate::linalg::Values;
 
 /// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
 /// rounding would be too large a part.
@@ -17,6 +19,8 @@ pub(super) struct Followers {
     followers: Vec<Follower>,
     /// Coordinates at which the round starts, of all but the first follower, where it was put there by them.
     started: Option<DVector<f64>>,
+    /// In place of what was not heard.
+    nothing: Values,
 }
 
 struct Follower {
@@ -24,9 +28,9 @@ struct Follower {
     /// What it said last in the present fit.
     heard: Option<Partial>,
     /// Where it is taken to be in the coming round until it answers; empty for zeros.
-    start: Vec<f64>,
+    start: Values,
     /// What its vectors span, orthonormal.
-    span: Vec<Vec<f64>>,
+    span: Vec<Values>,
     /// The last answer in coordinates of the span.
     answered: Vec<f64>,
 }
@@ -37,11 +41,11 @@ impl Followers {
         let follower = |columns: &usize| Follower {
             columns: *columns,
             heard: None,
-            start: Vec::new(),
+            start: Values::default(),
             span: Vec::new(),
             answered: Vec::new(),
         };
-        Followers { followers: columns.iter().map(follower).collect(), started: None }
+        Followers { followers: columns.iter().map(follower).collect(), started: None, nothing: Values::default() }
     }
 
     /// Columns of each.
@@ -69,15 +73,15 @@ impl Followers {
 
     /// What follower `at` is to fit its block to: what the leader says of itself, and the rest.
     pub(super) fn question(&self, at: usize, own: &Partial) -> Partial {
-        let mut values = own.values.clone();
-        let mut question = Partial { values: Vec::new(), ..own.clone() };
+        let mut vectors = vec![&own.values];
+        let mut question = own.clone();
         for (place, other) in self.followers.iter().enumerate().filter(|(place, _)| *place != at) {
             let heard = other.heard.as_ref();
             let vector = match (place < at, heard) {
                 (true, Some(heard)) => &heard.values,
                 _ => &other.start,
             };
-            add(&mut values, vector);
+            vectors.push(vector);
             if let Some(heard) = heard {
                 question.penalty += heard.penalty;
                 question.certificate = question.certificate.max(heard.certificate);
@@ -87,7 +91,7 @@ impl Followers {
                 }
             }
         }
-        question.values = values;
+        question.values = rows::sum_of(&vectors);
         question
     }
 
@@ -98,9 +102,9 @@ impl Followers {
 
     /// All answers of a round, as those of one partner.
     pub(super) fn joined(&self, fit: u32, round: u32) -> Partial {
-        let none = Partial { fit, round, values: Vec::new(), penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
+        let values = rows::sum_of(&self.vectors());
+        let none = Partial { fit, round, values, penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
         self.followers.iter().filter_map(|follower| follower.heard.as_ref()).fold(none, |mut all, heard| {
-            add(&mut all.values, &heard.values);
             all.penalty += heard.penalty;
             all.change = all.change.max(heard.change);
             all.certificate = all.certificate.max(heard.certificate);
@@ -109,8 +113,9 @@ impl Followers {
     }
 
     /// What each predicted last.
-    pub(super) fn vectors(&self) -> Vec<&[f64]> {
-        self.followers.iter().map(|follower| follower.heard.as_ref().map_or(&[][..], |heard| &heard.values)).collect()
+    pub(super) fn vectors(&self) -> Vec<&Values> {
+        let heard = self.followers.iter().map(|follower| follower.heard.as_ref());
+        heard.map(|heard| heard.map_or(&self.nothing, |heard| &heard.values)).collect()
     }
 
     /// The coming round starts where the followers are.
@@ -123,17 +128,17 @@ impl Followers {
 
     /// The coming round starts with these vectors of the second follower and those after it.
     pub(super) fn go_on_from(&mut self, later: Vec<Vec<f64>>) {
-        self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start);
+        self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start.into());
         self.started = None;
     }
 
     /// How far answers were from where the round started, those that earlier followers did not know when they answered: the sum of the
     /// lengths, each row counted with the square of what `scale` gives for it.
-    pub(super) fn unsettled(&self, scale: impl Fn(usize) -> f64) -> f64 {
+    pub(super) fn unsettled(&self, scale: impl Fn(usize) -> f64 + Sync) -> f64 {
         let moved = |follower: &Follower| {
-            let heard = follower.heard.as_ref().map_or(&[][..], |heard| &heard.values);
+            let heard = follower.heard.as_ref().map_or(&self.nothing, |heard| &heard.values);
             let start = |row: usize| follower.start.get(row).copied().unwrap_or(0.0);
-            heard.iter().enumerate().map(|(row, value)| (scale(row) * (value - start(row))).powi(2)).sum::<f64>().sqrt()
+            rows::sum_by_strips(heard.len(), |row| (scale(row) * (heard[row] - start(row))).powi(2)).sqrt()
         };
         self.followers.iter().skip(1).map(moved).sum()
     }
@@ -158,7 +163,7 @@ impl Followers {
         answered
     }
 
-    fn coordinates(&mut self, vector: impl Fn(&mut Follower) -> Vec<f64>) -> DVector<f64> {
+    fn coordinates(&mut self, vector: impl Fn(&mut Follower) -> Values) -> DVector<f64> {
         let mut coordinates = Vec::new();
         for follower in self.followers.iter_mut().skip(1) {
             let vector = vector(follower);
@@ -178,7 +183,7 @@ impl Followers {
             // From the answer, so that what the span lacks of it is not lost.
             let mut start = follower.heard.as_ref().map(|heard| heard.values.clone()).unwrap_or_default();
             for ((vector, to), from) in follower.span.iter().zip(own).zip(&follower.answered) {
-                start.iter_mut().zip(vector).for_each(|(value, part)| *value += (to - from) * part);
+                start.iter_mut().zip(vector.iter()).for_each(|(value, part)| *value += (to - from) * part);
             }
             follower.start = start;
         }
@@ -188,14 +193,13 @@ impl Followers {
 
 impl Follower {
     /// A vector in the coordinates of what was shown, which grows by what is new in it; an empty one stands for zeros.
-    fn coordinates(&mut self, vector: Vec<f64>) -> Vec<f64> {
+    fn coordinates(&mut self, mut rest: Values) -> Vec<f64> {
         let mut coordinates = vec![0.0; self.span.len()];
-        let mut rest = vector;
         let length = norm(&rest);
         for _ in 0..2 {
             for (vector, coordinate) in self.span.iter().zip(&mut coordinates) {
-                let along: f64 = vector.iter().zip(&rest).map(|(a, b)| a * b).sum();
-                rest.iter_mut().zip(vector).for_each(|(value, part)| *value -= along * part);
+                let along: f64 = vector.iter().zip(rest.iter()).map(|(a, b)| a * b).sum();
+                rest.iter_mut().zip(vector.iter()).for_each(|(value, part)| *value -= along * part);
                 *coordinate += along;
             }
         }
@@ -211,12 +215,4 @@ impl Follower {
 
 fn norm(vector: &[f64]) -> f64 {
     vector.iter().map(|value| value * value).sum::<f64>().sqrt()
-}
-
-/// Adds a vector; an empty one stands for zeros.
-fn add(sum: &mut Vec<f64>, vector: &[f64]) {
-    match sum.is_empty() {
-        true => sum.extend_from_slice(vector),
-        false => sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value),
-    }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::{self, Content, Hello};
 use crate::id::Digest;
+use crate::linalg::Values;
 use crate::methods::vertical::matching::message::Match;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
@@ -127,7 +128,7 @@ pub struct Partial {
     /// The round, from 1.
     pub round: u32,
     /// One value a row, in table form one value a basis column, or nothing for zero.
-    pub values: Vec<f64>,
+    pub values: Values,
     /// The sender's penalty at its coefficients.
     pub penalty: f64,
     /// In table form, what the sender's predictions alone add to the loss; 0 otherwise.

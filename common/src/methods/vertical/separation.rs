@@ -20,9 +20,10 @@
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use super::block::{Block, dot};
+use super::block::Block;
 use super::subspace::Shown;
 use crate::glm::Family;
+use crate::linalg::kernels::dot;
 use crate::linalg::{self, BLOCK_ROWS, Definite};
 
 /// How far the loss is followed, in steps: an estimate that turns beyond could not be told from an infinite one.
@@ -68,7 +69,7 @@ impl Growth {
     /// `offset_hidden` where the partner's predictions carry an offset that this side does not know: then the way begins
     /// at the first exchange, and else at zero coefficients.
     pub(super) fn unbounded(&mut self, block: &Block, offset_hidden: bool) -> bool {
-        let now: Vec<f64> = (0..block.rows()).map(|row| block.predictor(row)).collect();
+        let now = block.predictors();
         let first = self.first.get_or_insert_with(|| match &block.outcome().offset {
             _ if offset_hidden => now.clone(),
             Some(offset) => offset.clone(),
@@ -116,7 +117,8 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     let outcome = block.outcome();
     let weight = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
     let step = |row: usize| if weight(row) > 0.0 { now[row] - before[row] } else { 0.0 };
-    let longest = (0..now.len()).map(|row| step(row).abs()).fold(0.0, f64::max);
+    let rows = (0..now.len()).into_par_iter().with_min_len(BLOCK_ROWS);
+    let longest = rows.map(|row| step(row).abs()).reduce(|| 0.0, f64::max);
     if !(longest > GROWTH && longest.is_finite()) {
         return false;
     }
@@ -124,15 +126,19 @@ fn flat(block: &Block, now: &[f64], before: &[f64]) -> bool {
     let rises: Vec<f64> = starts
         .into_par_iter()
         .map(|start| {
-            let rise = |row: usize| {
-                let step = step(row);
-                if step == 0.0 {
-                    return 0.0;
-                }
-                let at = |steps: f64| outcome.family.at(outcome.y[row], now[row] + steps * step).loss;
-                weight(row) * (at(DISTANCE) - at(0.5 * DISTANCE))
+            let rows = start..now.len().min(start + BLOCK_ROWS);
+            let steps: Vec<f64> = rows.clone().map(step).collect();
+            let at = |length: f64| {
+                let eta: Vec<f64> = rows.clone().zip(&steps).map(|(row, step)| now[row] + length * step).collect();
+                let (mut means, mut losses) = (vec![0.0; eta.len()], vec![0.0; eta.len()]);
+                outcome.family.at_rows(&outcome.y[rows.clone()], &eta, &mut means, &mut losses);
+                losses
             };
-            (start..now.len().min(start + BLOCK_ROWS)).map(rise).sum()
+            let both = at(DISTANCE).into_iter().zip(at(0.5 * DISTANCE)).zip(&steps);
+            let rise = |(((far, near), step), row): (((f64, f64), &f64), usize)| {
+                if *step == 0.0 { 0.0 } else { weight(row) * (far - near) }
+            };
+            both.zip(rows).map(rise).sum()
         })
         .collect();
     // Not finite where a mean overflows on the way: the loss rises.
@@ -193,7 +199,7 @@ fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
         return Found::Nothing;
     }
     // All rows take part, so that a combination that is rounding of dependent columns is found out.
-    let now: Vec<f64> = (0..rows).map(|row| block.predictor(row)).collect();
+    let now = block.predictors();
     let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
     let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
     if flat(block, &now, &before) { Found::Direction } else { Found::Nothing }

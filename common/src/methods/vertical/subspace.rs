@@ -27,9 +27,12 @@ use std::borrow::Cow;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use super::block::{Block, LONGEST_STEP};
+use super::block::{Block, Pass};
+use super::rows::{self, Scores, Strip};
+use super::standardise::largest;
 use crate::glm::Family;
-use crate::linalg::{self, BLOCK_ROWS, Definite};
+use crate::linalg::kernels::{self, STRIP_ROWS};
+use crate::linalg::{self, BLOCK_ROWS, Definite, Values};
 
 /// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
 /// that depends on own ones only rounding does.
@@ -40,6 +43,15 @@ const NOISE: f64 = 1e-3;
 
 /// How far beyond its estimate rounding is allowed for.
 const CAUTION: f64 = 8.0;
+
+/// Rows of own columns and directions that are swept over twice while they are in the cache.
+const SWEPT_ROWS: usize = 2 * BLOCK_ROWS;
+
+/// The ratio of pivots above which a step on a quadratic loss is not verified.
+const EXACT: f64 = 1e-2;
+
+/// The share of a change that must be left after own columns and directions were taken out, for this not to be done again.
+const AGAIN: f64 = 1e-2;
 
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
@@ -53,7 +65,7 @@ pub struct Shown {
 
 struct Partner {
     /// Its last vector; none before one came whose difference to the next is the partner's to choose.
-    last: Option<Vec<f64>>,
+    last: Option<Values>,
     subtract_first: bool,
     /// As many directions as it has columns.
     most: usize,
@@ -65,6 +77,8 @@ struct Direction {
     /// Whose changes it is made of.
     partner: usize,
     values: Vec<f64>,
+    /// The largest of them, in size.
+    largest: f64,
     /// Weighted sum of squares.
     squares: f64,
     own: DVector<f64>,
@@ -72,6 +86,21 @@ struct Direction {
     others: Vec<(usize, f64)>,
     /// How much of its length is rounding, estimated.
     noise: f64,
+}
+
+/// The change of a partner's vector, on its way to a direction.
+struct Change {
+    partner: usize,
+    values: Vec<f64>,
+    /// Its length at the beginning, and of what is left of it.
+    length: f64,
+    left: f64,
+    /// The square of what of it may be rounding.
+    noise: f64,
+    /// What was taken out of it, of own columns beside those in directions of the same partner.
+    own: DVector<f64>,
+    /// The same of directions of other partners, by place.
+    others: Vec<f64>,
 }
 
 /// The minimum over own coefficients and all directions.
@@ -90,13 +119,6 @@ struct Start {
     tilt: DVector<f64>,
 }
 
-struct Sweep {
-    gradient: DVector<f64>,
-    loss: f64,
-    /// Sum of squares of the residuals.
-    squares: f64,
-}
-
 impl Shown {
     /// For partners with these numbers of columns. `subtract_first` where their vectors carry a term that is not their own
     /// to vary: an outcome or an offset that a partner holds alone.
@@ -105,65 +127,179 @@ impl Shown {
         Shown { partners: most.iter().map(partner).collect(), directions: Vec::new(), own: None }
     }
 
-    /// Takes a vector of a partner in: what is new in its change is one more direction.
+    /// Takes vectors in, one of each partner: what is new in its change is one more direction.
     ///
     /// Own columns are taken out of a new direction, so that the two together stay well conditioned however close the
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
-    pub fn take(&mut self, block: &Block, partner: usize, vector: &[f64]) {
-        let by = &mut self.partners[partner];
-        let last = by.last.replace(vector.to_vec());
-        let mut change = match last {
-            Some(last) => vector.iter().zip(&last).map(|(v, last)| v - last).collect(),
-            None if by.subtract_first => return,
-            None => vector.to_vec(),
-        };
-        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
+    pub fn take(&mut self, block: &Block, vectors: &[&Values]) {
+        let changes = vectors.iter().enumerate();
+        let mut new: Vec<Change> =
+            changes.filter_map(|(partner, vector)| self.change(block.columns(), partner, vector)).collect();
+        if new.is_empty() {
             return;
         }
         let metric = self.own.get_or_insert_with(|| {
             Definite::from_gram(block.gram()).unwrap_or_else(|| Definite::from_gram_lifted(block.gram()))
         });
-        let weights = block.outcome().weights.as_deref();
-        let (length, whole) = (squares(&change).sqrt(), squares(vector).sqrt());
-        let root = (vector.len() as f64).sqrt();
-        let mut noise = (f64::EPSILON * length.max(whole)).powi(2);
-        let mut own = DVector::zeros(block.columns());
-        let mut others = vec![0.0; self.directions.len()];
+        let metric = metric.clone();
         for _ in 0..2 {
-            let share = metric.solve(&DVector::from_vec(block.products(&weighted(&change, weights))));
-            block.subtract(&share, &mut change);
-            own += share;
-            for (at, direction) in self.directions.iter().enumerate() {
-                let share = product(&direction.values, &weighted(&change, weights)) / direction.squares;
-                change.par_iter_mut().zip(&direction.values).for_each(|(v, d)| *v -= share * d);
-                if direction.partner == partner {
-                    own.axpy(-share, &direction.own, 1.0);
-                    direction.others.iter().for_each(|(other, part)| others[*other] -= share * part);
-                } else {
-                    others[at] += share;
-                }
-                noise += (share * direction.noise * root).powi(2);
+            let products = self.products(block, &new);
+            let shares: Vec<DVector<f64>> = products.iter().map(|products| self.shares(&metric, products)).collect();
+            new.iter_mut().zip(&shares).for_each(|(change, shares)| self.note(change, shares));
+            let before: Vec<f64> = new.iter().map(|change| change.left).collect();
+            self.take_out(block, &mut new, &shares);
+            // Once more where so little is left that rounding of what was taken out counts.
+            if new.iter().zip(before).all(|(change, before)| change.left > AGAIN * before) {
+                break;
             }
         }
-        let rest = squares(&change).sqrt();
-        let noise = noise.sqrt();
+        let known = self.directions.len();
+        new.into_iter().for_each(|change| self.settle(block, change, known));
+    }
+
+    /// The change of a partner's vector, if it can hold a new direction.
+    fn change(&mut self, columns: usize, partner: usize, vector: &Values) -> Option<Change> {
+        let by = &mut self.partners[partner];
+        let last = by.last.replace(vector.clone());
+        let values = match last {
+            Some(last) => {
+                let mut change = vec![0.0; vector.len()];
+                rows::fill(&mut change, |row| vector[row] - last[row]);
+                change
+            }
+            None if by.subtract_first => return None,
+            None => vector.to_vec(),
+        };
+        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
+            return None;
+        }
+        let (length, whole) = (squares(&values).sqrt(), squares(vector).sqrt());
+        Some(Change {
+            partner,
+            values,
+            length,
+            left: length,
+            noise: (f64::EPSILON * length.max(whole)).powi(2),
+            own: DVector::zeros(columns),
+            others: vec![0.0; self.directions.len()],
+        })
+    }
+
+    /// What own columns and directions share with a vector, from its products with them: each for itself, as directions are orthogonal
+    /// to own columns and to each other.
+    fn shares(&self, metric: &Definite, products: &DVector<f64>) -> DVector<f64> {
+        let columns = products.len() - self.directions.len();
+        let mut shares = products.clone();
+        shares.rows_mut(0, columns).copy_from(&metric.solve(&products.rows(0, columns).into_owned()));
+        let along = shares.iter_mut().skip(columns).zip(&self.directions);
+        along.for_each(|(share, direction)| *share /= direction.squares);
+        shares
+    }
+
+    /// Remembers what is taken out of a change.
+    fn note(&self, change: &mut Change, shares: &DVector<f64>) {
+        let columns = change.own.len();
+        change.own += shares.rows(0, columns);
+        for (at, share) in shares.iter().skip(columns).enumerate() {
+            self.note_share(change, at, *share);
+        }
+    }
+
+    /// The same of one direction.
+    fn note_share(&self, change: &mut Change, at: usize, share: f64) {
+        let direction = &self.directions[at];
+        if direction.partner == change.partner {
+            change.own.axpy(-share, &direction.own, 1.0);
+            direction.others.iter().for_each(|(other, part)| change.others[*other] -= share * part);
+        } else {
+            change.others[at] += share;
+        }
+        change.noise += (share * direction.noise).powi(2) * change.values.len() as f64;
+    }
+
+    /// The products of changes with own columns and directions, in one sweep.
+    fn products(&self, block: &Block, new: &[Change]) -> Vec<DVector<f64>> {
+        let (p, weights) = (block.columns(), block.outcome().weights.as_deref());
+        let size = p + self.directions.len();
+        let starts: Vec<usize> = (0..block.rows()).step_by(SWEPT_ROWS).collect();
+        let products = |start: usize| -> Vec<Vec<f64>> {
+            let rows = start..block.rows().min(start + SWEPT_ROWS);
+            let column = |j: usize| self.column(block, j, start);
+            let of = |change: &Change| {
+                let values = weighted(&change.values[rows.clone()], weights.map(|weights| &weights[rows.clone()]));
+                kernels::inner_of_blocks(size, column, &values)
+            };
+            new.iter().map(of).collect()
+        };
+        let parts: Vec<Vec<Vec<f64>>> = starts.into_par_iter().map(products).collect();
+        let mut sums = vec![DVector::zeros(size); new.len()];
+        for part in parts {
+            for (sum, blocks) in sums.iter_mut().zip(part) {
+                for block in blocks.chunks_exact(size.max(1)) {
+                    sum.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
+                }
+            }
+        }
+        sums
+    }
+
+    /// Takes shares of own columns and directions out of changes, in one sweep, and measures what is left.
+    fn take_out(&self, block: &Block, new: &mut [Change], shares: &[DVector<f64>]) {
+        let negative: Vec<DVector<f64>> = shares.iter().map(|shares| -shares).collect();
+        let squares: Vec<Vec<f64>> = strips(new)
+            .into_par_iter()
+            .enumerate()
+            .map(|(part, strips)| {
+                let column = |j: usize| self.column(block, j, part * SWEPT_ROWS);
+                let strips = strips.into_iter().zip(&negative);
+                let left = strips.map(|(values, negative)| {
+                    kernels::add(negative.as_slice(), column, values);
+                    kernels::dot(values, values)
+                });
+                left.collect()
+            })
+            .collect();
+        for (at, change) in new.iter_mut().enumerate() {
+            change.left = squares.iter().map(|squares| squares[at]).sum::<f64>().sqrt();
+        }
+    }
+
+    /// Some rows of an own column, or after these of a direction.
+    fn column<'a>(&'a self, block: &'a Block, j: usize, start: usize) -> &'a [f64] {
+        match j.checked_sub(block.columns()) {
+            None => &block.column(j)[start..],
+            Some(at) => &self.directions[at].values[start..],
+        }
+    }
+
+    /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
+    /// `known` ones came in the same round.
+    fn settle(&mut self, block: &Block, mut change: Change, known: usize) {
+        let weights = block.outcome().weights.as_deref();
+        change.others.resize(self.directions.len(), 0.0);
+        for _ in 0..2 {
+            for at in known..self.directions.len() {
+                let direction = &self.directions[at];
+                let share = product(&direction.values, &weighted(&change.values, weights)) / direction.squares;
+                let strips = change.values.par_chunks_mut(STRIP_ROWS).zip(direction.values.par_chunks(STRIP_ROWS));
+                strips.for_each(|(values, direction)| kernels::subtract(share, direction, values));
+                self.note_share(&mut change, at, share);
+            }
+        }
+        let Change { partner, mut values, length, noise, own, others, .. } = change;
+        let (rest, root, noise) = (squares(&values).sqrt(), (values.len() as f64).sqrt(), noise.sqrt());
         if !(rest > NOVELTY * length && noise <= NOISE * rest) {
             return;
         }
         let unit = root / rest;
-        change.par_iter_mut().for_each(|v| *v *= unit);
-        let squares = product(&change, &weighted(&change, weights));
+        values.par_chunks_mut(STRIP_ROWS).for_each(|values| values.iter_mut().for_each(|v| *v *= unit));
+        let squares = product(&values, &weighted(&values, weights));
         let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
         let others = others.map(|(at, share)| (at, share * unit)).collect();
-        self.directions.push(Direction {
-            partner,
-            values: change,
-            squares,
-            own: own * unit,
-            others,
-            noise: noise / rest,
-        });
+        let largest = largest(&values);
+        let (own, noise) = (own * unit, noise / rest);
+        self.directions.push(Direction { partner, values, largest, squares, own, others, noise });
     }
 
     /// Coordinates of the directions, turned into those of the combinations of what partners sent that they are made of.
@@ -200,24 +336,21 @@ impl Shown {
         point.rows_mut(0, block.columns()).copy_from(&self.taken_out(own_of(), block.columns()));
         point.rows_mut(block.columns(), step.len()).copy_from_slice(&step);
         let mut moved = vec![0.0; vector.len()];
-        moved.par_chunks_mut(BLOCK_ROWS).enumerate().for_each(|(part, moved)| {
-            let start = part * BLOCK_ROWS;
+        moved.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, moved)| {
+            let start = part * STRIP_ROWS;
             self.step(block, start, &point, moved);
-            moved.iter_mut().zip(&vector[start..]).for_each(|(moved, from)| *moved += from);
+            kernels::add(&[1.0], |_| &vector[start..], moved);
         });
         moved
     }
 
     /// The minimum, from the point of the last exchange, at which the block's last pass was; `vectors` are what the partners sent in it.
-    pub fn minimise(&mut self, block: &Block, vectors: &[&[f64]], tol: f64) -> Minimum {
+    pub fn minimise(&mut self, block: &Block, pass: &Pass, vectors: &[&Values], tol: f64) -> Minimum {
         let p = block.columns();
-        vectors.iter().enumerate().for_each(|(partner, vector)| self.take(block, partner, vector));
+        self.take(block, vectors);
         let mut point = DVector::zeros(p + self.directions.len());
-        let mut start = Start {
-            predictor: (0..block.rows()).map(|row| block.predictor(row)).collect(),
-            tilt: DVector::zeros(self.directions.len()),
-        };
-        let mut sweep = self.sweep(block, &start, &point);
+        let mut start = Start { predictor: block.predictors(), tilt: DVector::zeros(self.directions.len()) };
+        let mut sweep = self.first_sweep(block, &start, pass);
         // A direction plus what was taken out of it is the partner's, along which its answer left no gradient beyond that
         // of an unfinished fit: what is no larger than rounding explains counts as zero.
         let own_gradient = sweep.gradient.rows(0, p).into_owned();
@@ -232,6 +365,7 @@ impl Shown {
             }
         }
         let mut hessian: Option<(Definite, Vec<usize>)> = None;
+        let gaussian = block.outcome().family == Family::Gaussian;
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
             // One step is always taken: a gradient says nothing about how far a flat valley goes on.
@@ -244,6 +378,11 @@ impl Shown {
             let mut step = DVector::zeros(point.len());
             let solved = definite.solve(&sweep.gradient.select_rows(&kept));
             kept.iter().zip(solved.iter()).for_each(|(at, value)| step[*at] = *value);
+            // The loss is quadratic: well conditioned, the step ends where a sweep would find no gradient beyond rounding.
+            if gaussian && kept.len() == step.len() && definite.pivot_ratio() > EXACT {
+                point = step;
+                break;
+            }
             let slack = 1e-13 * sweep.loss.abs();
             let mut length = self.first_length(block, &step);
             let next = loop {
@@ -280,9 +419,10 @@ impl Shown {
         if block.outcome().family == Family::Gaussian {
             return 1.0;
         }
-        let mut moved = vec![0.0; block.rows()];
-        self.step(block, 0, step, &mut moved);
-        (LONGEST_STEP / moved.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))).min(1.0)
+        let along = step.iter().skip(block.columns()).zip(&self.directions);
+        let furthest = along.map(|(step, direction)| step.abs() * direction.largest).sum::<f64>();
+        let furthest = furthest + block.furthest(&step.as_slice()[..block.columns()]);
+        rows::first_length(block.rows(), furthest, |start, moved| self.step(block, start, step, moved))
     }
 
     fn steepness(&self, block: &Block, gradient: &DVector<f64>) -> f64 {
@@ -291,15 +431,13 @@ impl Shown {
 
     fn predictor(&self, block: &Block, from: &Start, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         self.step(block, start, point, eta);
-        eta.iter_mut().zip(&from.predictor[start..]).for_each(|(eta, from)| *eta += from);
+        kernels::add(&[1.0], |_| &from.predictor[start..], eta);
     }
 
     /// What a step adds to the predictor of some rows.
     fn step(&self, block: &Block, start: usize, point: &DVector<f64>, eta: &mut [f64]) {
         block.multiply(start, point.as_slice(), eta);
-        for (direction, alpha) in self.directions.iter().zip(point.iter().skip(block.columns())) {
-            eta.iter_mut().zip(&direction.values[start..]).for_each(|(eta, d)| *eta += alpha * d);
-        }
+        kernels::add(&point.as_slice()[block.columns()..], |at| &self.directions[at].values[start..], eta);
     }
 
     /// The directions shown, beyond own columns.
@@ -308,49 +446,43 @@ impl Shown {
     }
 
     /// Gradient and loss at a step from the start, both tilted.
-    fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Sweep {
-        let (p, size) = (block.columns(), point.len());
-        let outcome = block.outcome();
-        let starts: Vec<usize> = (0..block.rows()).step_by(BLOCK_ROWS).collect();
-        let parts: Vec<Sweep> = starts
+    fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Scores {
+        let further: Vec<&[f64]> = self.directions().collect();
+        let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
+        let strips: Vec<Strip> = starts
             .into_par_iter()
             .map(|start| {
-                let rows = BLOCK_ROWS.min(block.rows() - start);
-                let mut values = [0.0; BLOCK_ROWS];
-                let values = &mut values[..rows];
+                let mut values = [0.0; STRIP_ROWS];
+                let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
                 self.predictor(block, from, start, point, values);
-                let (mut loss, mut squares) = (0.0, 0.0);
-                for (i, value) in values.iter_mut().enumerate() {
-                    let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[start + i]);
-                    if weight == 0.0 {
-                        *value = 0.0;
-                        continue;
-                    }
-                    let at = outcome.family.at(outcome.y[start + i], *value);
-                    loss += weight * at.loss;
-                    *value = weight * (outcome.y[start + i] - at.mean);
-                    squares += *value * *value;
-                }
-                let gradient = DVector::from_fn(size, |j, _| {
-                    if j < p {
-                        block.product(j, start, values)
-                    } else {
-                        product(&self.directions[j - p].values[start..start + rows], values)
-                    }
-                });
-                Sweep { gradient, loss, squares }
+                let column = |j: usize| &block.column(j)[start..];
+                Strip::new(block.outcome(), start, values, (block.columns(), column), &further)
             })
             .collect();
+        let (p, size) = (block.columns(), point.len());
         let tilt = from.tilt.dot(&point.rows(p, size - p));
-        let zero = Sweep { gradient: DVector::zeros(size), loss: tilt, squares: 0.0 };
-        let mut sum = parts.into_iter().fold(zero, |mut sum, part| {
-            sum.gradient += part.gradient;
-            sum.loss += part.loss;
-            sum.squares += part.squares;
-            sum
-        });
-        sum.gradient.rows_mut(p, size - p).axpy(-1.0, &from.tilt, 1.0);
-        sum
+        let mut sweep = Strip::sum(strips, size, tilt);
+        sweep.gradient.rows_mut(p, size - p).axpy(-1.0, &from.tilt, 1.0);
+        sweep
+    }
+
+    /// The same at the start itself, where the block's pass has swept over its columns.
+    fn first_sweep(&self, block: &Block, from: &Start, pass: &Pass) -> Scores {
+        let further: Vec<&[f64]> = self.directions().collect();
+        let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
+        let strips: Vec<Strip> = starts
+            .into_par_iter()
+            .map(|start| {
+                let mut values = [0.0; STRIP_ROWS];
+                let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
+                values.copy_from_slice(&from.predictor[start..start + values.len()]);
+                Strip::new(block.outcome(), start, values, (0, |_| &[]), &further)
+            })
+            .collect();
+        let sum = Strip::sum(strips, further.len(), 0.0);
+        let gradient = pass.gradient.iter().chain(sum.gradient.iter()).copied();
+        let gradient = DVector::from_iterator(block.columns() + further.len(), gradient);
+        Scores { gradient, loss: pass.loss, squares: sum.squares }
     }
 
     /// The second derivative, without directions that depend on the others: columns of the two parties may.
@@ -367,13 +499,11 @@ impl Shown {
         let gram = linalg::packed_gram(block.rows(), size, |rows, packed| {
             let mut roots = vec![0.0; rows.len()];
             self.predictor(block, from, rows.start, point, &mut roots);
-            for (i, root) in roots.iter_mut().enumerate() {
-                let weight = outcome.weights.as_ref().map_or(1.0, |weights| weights[rows.start + i]);
-                *root = if weight == 0.0 { 0.0 } else { (weight * outcome.family.variance(*root)).sqrt() };
-            }
+            outcome.working_weights(rows.start, &mut roots);
+            roots.iter_mut().for_each(|root| *root = root.sqrt());
             for j in 0..size {
                 let column = if j < p { block.column(j) } else { &self.directions[j - p].values };
-                packed.extend(column[rows.clone()].iter().zip(&roots).map(|(x, root)| x * root));
+                kernels::append_scaled(packed, &column[rows.clone()], &roots);
             }
         });
         Definite::from_gram_limited(&gram)
@@ -388,14 +518,90 @@ fn weighted<'a>(vector: &'a [f64], weights: Option<&[f64]>) -> Cow<'a, [f64]> {
 }
 
 fn product(a: &[f64], b: &[f64]) -> f64 {
-    a.par_chunks(BLOCK_ROWS)
-        .zip(b.par_chunks(BLOCK_ROWS))
-        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>())
-        .collect::<Vec<f64>>()
-        .into_iter()
-        .sum()
+    let strips = a.par_chunks(STRIP_ROWS).zip(b.par_chunks(STRIP_ROWS));
+    let sums: Vec<Vec<f64>> = strips.map(|(a, b)| kernels::ordered_of_blocks(a, b)).collect();
+    sums.into_iter().flatten().sum()
+}
+
+/// Strips of several vectors: of each strip, those of all vectors.
+fn strips(vectors: &mut [Change]) -> Vec<Vec<&mut [f64]>> {
+    let mut strips: Vec<Vec<&mut [f64]>> = Vec::new();
+    for vector in vectors {
+        for (at, strip) in vector.values.chunks_mut(SWEPT_ROWS).enumerate() {
+            match strips.get_mut(at) {
+                Some(strips) => strips.push(strip),
+                None => strips.push(vec![strip]),
+            }
+        }
+    }
+    strips
 }
 
 fn squares(a: &[f64]) -> f64 {
     product(a, a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::Outcome;
+    use super::*;
+    use nalgebra::DMatrix;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    #[test]
+    fn directions_are_orthogonal_and_made_of_what_partners_sent_and_of_what_was_taken_out() {
+        let mut rng = ChaCha8Rng::seed_from_u64(11);
+        for weighted_rows in [false, true] {
+            let (rows, own) = (4500, 5);
+            let x = DMatrix::from_fn(rows, own, |_, _| rng.random_range(-1.0..1.0));
+            // Close to own columns, and to each other's.
+            let near = |share: f64, rng: &mut ChaCha8Rng| {
+                DMatrix::from_fn(rows, 4, |row, j| x[(row, j)] + share * rng.random_range(-1.0..1.0))
+            };
+            let blocks = [near(0.1, &mut rng), near(1e-6, &mut rng)];
+            let weights = weighted_rows.then(|| (0..rows).map(|row| 0.5 + (row % 3) as f64).collect::<Vec<_>>());
+            let y = vec![0.0; rows];
+            let outcome = Outcome {
+                family: Family::Gaussian,
+                y,
+                weights: weights.clone(),
+                offset: None,
+                hidden: None,
+                spread: 1.0,
+            };
+            let block = Block::new(x.clone(), true, true, outcome);
+            let mut shown = Shown::new(&[4, 4], false);
+            for _ in 0..5 {
+                let vectors: Vec<Values> = blocks
+                    .iter()
+                    .map(|block| {
+                        (block * DVector::from_fn(4, |_, _| rng.random_range(-1.0..1.0))).as_slice().to_vec().into()
+                    })
+                    .collect();
+                shown.take(&block, &vectors.iter().collect::<Vec<_>>());
+            }
+            assert_eq!(shown.directions.len(), 8);
+            let weights = weights.as_deref();
+            for (at, direction) in shown.directions.iter().enumerate() {
+                let values = weighted(&direction.values, weights);
+                let size = rows as f64;
+                assert!((squares(&direction.values) - size).abs() <= 1e-10 * size);
+                assert!((product(&direction.values, &values) - direction.squares).abs() <= 1e-10 * size);
+                assert!(block.products(&values).iter().all(|product| product.abs() <= 1e-11 * size));
+                for other in &shown.directions[..at] {
+                    assert!(product(&other.values, &values).abs() <= 1e-11 * size);
+                }
+                let mut sent = DVector::from_column_slice(&direction.values) + block.matrix() * &direction.own;
+                for (other, share) in &direction.others {
+                    assert_ne!(shown.directions[*other].partner, direction.partner);
+                    sent += DVector::from_column_slice(&shown.directions[*other].values) * *share;
+                }
+                let from = &blocks[direction.partner];
+                let metric = Definite::from_gram(&(from.transpose() * from)).unwrap();
+                let left = &sent - from * metric.solve(&(from.transpose() * &sent));
+                assert!(left.norm() <= 1e-9 * sent.norm(), "direction {at}: {:e}", left.norm() / sent.norm());
+            }
+        }
+    }
 }
