@@ -5,6 +5,7 @@ mod imports;
 mod protocol;
 mod sealed;
 mod several;
+mod several_sealed;
 mod vertical;
 mod vertical_rounds;
 mod words;

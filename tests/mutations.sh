@@ -449,7 +449,7 @@ mutate "a factor of columns of any size" common/src/methods/vertical/sealed/pena
 mutate "seeds with every product" $secure/dealing.rs \
     's/std::mem::replace\(&mut self\.given, true\)/std::mem::replace(\&mut self.given, false)/' secure::tests::dealing
 mutate "products that the parties do not both order" $secure/dealing.rs \
-    's/if left != right \{/if false \&\& left != right {/' secure::tests::dealing
+    's/find\(\|\(_, other\)\| !same\(&first, other\)\)/find(|(_, other)| false \&\& !same(\&first, other))/' secure::tests::dealing
 mutate "bits for which nothing is proved" $secure/dealing.rs \
     's/if bits != expected \&\& /if false \&\& /' secure::tests::dealing
 mutate "corrections of rows out of turn" $secure/dealing.rs \
@@ -488,7 +488,7 @@ mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
     's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
 both=sealed::tests::both
 mutate "a table that opens to bob without alice's account" $sealed/limits.rs \
-    's/Role::Alice if !self\.both => 0/Role::Alice if self.both || !self.both => 0/' $both::alices_own
+    's/if self\.leads\(role\) && !self\.both \{ 0 \}/if self.leads(role) { 0 }/' $both::alices_own
 mutate "a table that opens to bob and is in no list" $sealed/results.rs \
     's/then\(\|\| opening\.table\(\)\)/then(|| opening.table()).filter(|_| false)/' $both::each_share
 mutate "a solution that bob does not compare with the table" $sealed/session/both.rs \
@@ -547,7 +547,7 @@ mutate "a list merged before the digest of it is looked at" coordinator/src/merg
 mutate "seeds that nobody drew" coordinator/src/dealer.rs \
     's/try_fill_bytes\(seed\)/try_fill_bytes(\&mut seed[..0])/' dealer::tests
 mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
-    's/if state\.came\[place\(side\)\] \{/if false {/' dealer::tests::masks
+    's/            if state\.came\[place\] \{\n/            if false {\n/' dealer::tests::masks
 mutate "ready is as good as joined" coordinator/src/register.rs \
     's/is_none_or\(\|party\| !party\.joined\) =>/is_none_or(|party| !party.joined \&\& false) =>/; s/party\.joined && party\.state == PeerState::Ready/party.state == PeerState::Ready/' register::tests::a_party_that_is_ready
 mutate "a deadline by a clock that can be set" coordinator/src/star.rs \
@@ -722,8 +722,34 @@ mutate "rows of a basis taken twice" $several/fit.rs \
     's/        self\.used \+= rows;/        self.used += rows.min(1);/' several::
 mutate "a round told to the wrong party" $several/fit.rs \
     's/question\(at, &own\)/question(0, \&own)/' several::no_follower several::several_parties
+tables=$secure/product/several.rs
+mutate "a block of one of several that leaves without its mask" $tables \
+    's/(        self\.own\.extend\(kept\);)/        let _ = frames;\n        let frames = blocks.clone().zip(\&kept).map(|(block, own)| Frame { block: block as u64, entries: own.clone() }).collect();\n$1/' \
+    several::sealed several_sealed::lossy
+mutate "one block of several skipped in the sum of the others" $several/masked.rs \
+    's/let parts = shape\.partners\(but\)\.filter_map/let parts = shape.partners(but).take(shape.columns().len().max(3) - 2).filter_map/' several::sealed
+mutate "the block of one party credited to another" $several/masked.rs \
+    's/others\(&shape, &all, at \+ 1\)\?/others(\&shape, \&all, if at == 0 { all.len() - 1 } else { 1 })?/' several::sealed several_sealed::lossy
+mutate "tables between the others left out of the solution" $secure/gaussian.rs \
+    's/inner\.view_mut\(\(at\(i - 1\), at\(j - 1\)\), table\.shape\(\)\)\.copy_from\(table\);//' several::sealed
+mutate "what was left of columns in no list" $sealed/session/several.rs \
+    's/            several\.asked\.push\(\(to, columns as u64\)\);\n/            let _ = (\&several.asked, to, columns);\n/' several_sealed::what_opens
+mutate "places of means that nobody counts" $sealed/limits.rs \
+    's/=> 2 \+ self\.bob as u64,/=> 2,/' several_sealed::the_limits
+mutate "columns of one other party where all are limited" $sealed/limits.rs \
+    's/let peer_columns = others\.iter\(\)\.sum\(\);/let peer_columns = others.iter().copied().max().unwrap_or(0);/' several_sealed::the_limits
+mutate "columns of each party that are not those of this one" $sealed/session/several.rs \
+    's/\|\| columns\[place\] != own //' several_sealed::what_the_leader
+mutate "a canary that names nobody" $several/masked.rs \
+    's/Some\(line\) => line\.broke\(peer_fault\(fault\)\),/Some(_) => own_fault(fault),/' several_sealed::what_a_follower
 
 where=(-p fedreg-common --lib)
+mutate "canaries of several that nobody checks" $tables \
+    's/match opened == expected \{/match true || opened == expected {/' secure::tests::several
+mutate "one mask for all of several parties" $tables \
+    's/if party == place \{/let seed = \&Seed::new([7; 32]);\n        if party == 0 {/' secure::tests::several::what_every
+mutate "an order for the place of another of several" $secure/dealing.rs \
+    's/if \*of != place \|\|/if/' secure::tests::several::the_dealer
 mutate "seventeen parties" common/src/study/file.rs \
     's/\(2\.\.=MOST_PARTIES\)/(2..=MOST_PARTIES + 1)/' study::tests::several
 mutate "a party whose name means something else" common/src/id.rs \

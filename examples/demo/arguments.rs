@@ -360,7 +360,7 @@ pub(crate) struct Vertical {
     /// Print what each party may see as well, which is in its own folder in any case
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Whether both parties keep the limits on what may open in sealed mode; by default on
+    /// Whether the parties keep the limits on what may open in sealed mode; by default on
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) sealed_limits: Option<SealedLimits>,
     /// How the costs of releases are added up; by default zcdp

@@ -6,6 +6,7 @@ use std::path::Path;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::report::reconstructible;
+use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge_all;
 use fedreg_common::study::{Mode, Study, StudyFile};
@@ -14,13 +15,13 @@ use fedreg_party::config::{Config, LedgerTerms, MatchConfig, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 
 use crate::Failure;
-use crate::arguments::{ModeName, Vertical};
+use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::Own;
 use crate::head::head;
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
-use crate::vertical::{Source, instead, look, study};
+use crate::vertical::{LOOSENED, Source, instead, look, study};
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
@@ -32,6 +33,9 @@ pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String
     let all: Vec<&Report> = reports.iter().collect();
     let mut merged = merge_all(&all).map_err(|error| Failure::new(Exit::Internal, error))?;
     merged.call = call;
+    if play.loosened {
+        merged.notes.insert(0, LOOSENED.to_string());
+    }
     folder.report(&merged).map_err(cannot_write)?;
     let text = match arguments.format {
         Format::Text => {
@@ -53,6 +57,8 @@ struct Play<'a> {
     seed: String,
     /// The parties, the one that listens first.
     order: Vec<Role>,
+    /// Whether all parties loosen their limits on what may open.
+    loosened: bool,
     /// The study, as it was written.
     file: StudyFile,
 }
@@ -79,7 +85,8 @@ impl<'a> Play<'a> {
         let order = study.as_ref().map(Study::parties_in_order).unwrap_or_default();
         let names: Vec<&str> = std::iter::once("coordinator").chain(order.iter().map(Role::name)).collect();
         stage.certificates(&names)?;
-        Ok(Play { stage, source, seed: arguments.seed.to_string(), order, file })
+        let loosened = arguments.sealed_limits.unwrap_or_default() == SealedLimits::Off;
+        Ok(Play { stage, source, seed: arguments.seed.to_string(), order, loosened, file })
     }
 
     /// Runs the processes to their end and reads what the parties report.
@@ -91,6 +98,7 @@ impl<'a> Play<'a> {
             // Files of an earlier run would be taken for this one's.
             let _ = fs::remove_file(stage.path(&format!("{role}/report.json")));
             let _ = fs::remove_file(address(role));
+            stage.forget_ledger(role, self.file.mode);
         }
         let (mut coordinator, convened) = stage.coordinator(&[])?;
         let mut processes = Vec::new();
@@ -119,6 +127,14 @@ impl<'a> Play<'a> {
         self.order.iter().map(|role| stage.report(role.name())).collect()
     }
 
+    /// Whether what opens is counted in a ledger, which is anchored.
+    fn is_anchored(&self) -> bool {
+        match self.file.mode {
+            Mode::Plain => false,
+            Mode::Sealed | Mode::Private => true,
+        }
+    }
+
     fn party(
         &self,
         role: Role,
@@ -126,6 +142,10 @@ impl<'a> Play<'a> {
         connect: Option<String>,
         announce: &Path,
     ) -> Result<Process, Failure> {
+        let mut policy = PolicyTerms::default();
+        if self.loosened {
+            policy.loosen();
+        }
         let config = Config {
             study: "study.toml".into(),
             coordinator: coordinator.to_string(),
@@ -136,8 +156,12 @@ impl<'a> Play<'a> {
             wait: 60,
             data: self.source.table.clone(),
             tls: Stage::tls(role.name()),
-            policy: PolicyTerms::default(),
-            privacy: LedgerTerms { data_set: Some("rehearsal".to_string()), ..LedgerTerms::default() },
+            policy,
+            privacy: LedgerTerms {
+                data_set: Some("rehearsal".to_string()),
+                anchor: self.is_anchored().then(|| format!("anchors/{role}.anchor").into()),
+                ..LedgerTerms::default()
+            },
             matching: MatchConfig::default(),
         };
         let (file, stage) = (format!("{role}.toml"), &self.stage);
@@ -165,6 +189,19 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
             true => ("the others", "vectors, each a sum of all blocks but its receiver's"),
             false => (leader, "vectors with a value a row"),
         };
+        if merged.mode == Mode::Sealed {
+            let opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
+            text.push_str(&format!(
+                "{seen_by} saw from {role}: masked columns, and what opened: {}, in {}\n  kinds: {}\n",
+                opened.join("; "),
+                size(*bytes),
+                disclosure.declared.join(", "),
+            ));
+            if let Some(sentence) = predictable(report, Some(*role), disclosure) {
+                text.push_str(&format!("  {sentence}\n"));
+            }
+            continue;
+        }
         let most: String = reconstructible(report).into_iter().map(|sentence| format!("; {sentence}")).collect();
         text.push_str(&format!(
             "{seen_by} saw from {role}: {} {what}, of rank {}, in {}{most}\n  kinds: {}\n",
@@ -174,9 +211,11 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
             disclosure.declared.join(", "),
         ));
     }
-    text.push_str(
-        "the coordinator saw: certificate names, digests of the study's keys, phases, rounds, gradients and bytes; no data\n",
-    );
+    let seen = match merged.mode {
+        Mode::Plain => "phases, rounds, gradients and bytes",
+        Mode::Sealed | Mode::Private => "phases, the sizes of what it dealt masks for, and bytes",
+    };
+    text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n"));
     let out = out.display();
     text.push_str(&format!(
         "\nReports and the study's files are in {out}; to run it again by hand, in {} terminals:\n  \

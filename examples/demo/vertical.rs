@@ -41,7 +41,7 @@ use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, sho
 const DIABETES: &str = include_str!("../data/diabetes.csv");
 
 /// Stands in the merged report of a rehearsal without limits.
-const LOOSENED: &str = "the limits on what may open were loosened for this rehearsal (--sealed-limits off): with real data a run that \
+pub(crate) const LOOSENED: &str = "the limits on what may open were loosened for this rehearsal (--sealed-limits off): with real data a run that \
                         does not meet them is refused";
 
 pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
@@ -208,14 +208,7 @@ impl<'a> Play<'a> {
         let stage = &self.stage;
         for role in [Role::Coordinator, Role::Alice, Role::Bob] {
             folder(&stage.path(role.name()))?;
-            // Every rehearsal begins with its whole budget. Only here: no other program ever removes a ledger.
-            for ledger in [format!("{role}/privacy.sqlite"), format!("anchors/{role}.anchor")] {
-                let _ = fs::remove_file(stage.path(&ledger));
-            }
-            if self.file.mode == Mode::Sealed {
-                // A plain rehearsal before this one would count as one that showed all.
-                let _ = fs::remove_file(stage.path(&format!("{role}/privacy.sqlite.plain-runs")));
-            }
+            stage.forget_ledger(role, self.file.mode);
             // Matches are counted, too.
             for file in ["matches.jsonl", "match/match.json", "match/alignment.bin", "report.json"] {
                 let _ = fs::remove_file(stage.path(&format!("{role}/{file}")));
@@ -496,7 +489,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
                 size(*bytes),
                 disclosure.declared.join(", "),
             ));
-            if let Some(sentence) = predictable(Some(role.partner()), disclosure) {
+            if let Some(sentence) = predictable(peer, Some(role.partner()), disclosure) {
                 text.push_str(&format!("  {sentence}\n"));
             }
             continue;
@@ -562,6 +555,9 @@ pub(crate) fn instead(file: &StudyFile, merged: &Report) -> Option<String> {
         let own = merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT);
         own.count() as u64
     };
+    if let Some((leader, others)) = merged.parties.split_first() {
+        return Some(instead_of_several(merged, (*leader, columns(*leader)), others.iter().map(|role| columns(*role))));
+    }
     let (alice, bob, rows) = (columns(Role::Alice), columns(Role::Bob), merged.statistics.nobs);
     let limits = Limits::default();
     let table = (alice + 1) * bob;
@@ -599,4 +595,30 @@ pub(crate) fn instead(file: &StudyFile, merged: &Report) -> Option<String> {
         rows * alice.min(bob),
         bob * (bob + 2) + 2,
     ))
+}
+
+/// The same of several parties, whose sealed fits are gaussian and follow from tables.
+fn instead_of_several(merged: &Report, (leader, own): (Role, u64), others: impl Iterator<Item = u64>) -> String {
+    let others: Vec<u64> = others.collect();
+    let (all, rows, limits) = (own + others.iter().sum::<u64>(), merged.statistics.nobs, Limits::default());
+    let opened = |columns: &u64| {
+        let numbers = columns * (all - columns + 1);
+        limits.opened(0, numbers, rows, [*columns, all - columns]).map(|_| numbers)
+    };
+    let met = limits.rows(Rows::All, rows, all).and_then(|()| others.iter().map(opened).collect::<Result<Vec<_>, _>>());
+    match met {
+        Err(refusal) => {
+            format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
+        }
+        Ok(numbers) => {
+            let solution: u64 = others.iter().map(|columns| columns * (columns + 2) + 3).sum();
+            // A table between two of the others is one of both.
+            let between: u64 = others.iter().enumerate().map(|(at, a)| a * others[at + 1..].iter().sum::<u64>()).sum();
+            format!(
+                "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: the tables of \
+                 cross-products of every two parties, {} numbers, open to {leader}, and {solution} numbers of the solution to the others",
+                numbers.iter().sum::<u64>() - between,
+            )
+        }
+    }
 }

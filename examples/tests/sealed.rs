@@ -358,7 +358,7 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
     // Forty rows are too few for three columns of Bob and one of Alice, which Alice knows from the study alone.
     let wide = sealed.replace("columns = [\"b\"]", "columns = [\"b\", \"c\", \"d\", \"e\"]");
     let (code, _, log) = check("alice", &wide);
-    assert!(code == 65 && log.contains("40 of the rows, and 5 columns of both parties need 50"), "{code} {log}");
+    assert!(code == 65 && log.contains("40 of the rows, and 5 columns of all parties need 50"), "{code} {log}");
     let penalised = |more: &str| format!("model.family = \"poisson\"\npenalty.lambda = {more}\n{sealed}");
     let (code, _, log) = check("alice", &penalised("1.0\npenalty.cv = 5"));
     assert!(code == 2 && log.contains("`penalty.cv` is given"), "{code} {log}");

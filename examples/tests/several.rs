@@ -183,7 +183,12 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
     let seventeen: String = (0..17).map(|at| format!("p{at:02}=s1;")).collect();
     let two = "alice=age;carol=bmi";
     for (flags, code, says) in [
-        (&["--parties", two, "--mode", "sealed"][..], 2, "`mode` is \"sealed\", which is for two parties"),
+        (
+            &["--parties", two, "--mode", "sealed", "--family", "poisson"][..],
+            2,
+            "`model.family` is poisson: a sealed poisson fit is for two parties, alice and bob",
+        ),
+        (&["--parties", two, "--mode", "sealed", "--lambda", "1"], 2, "`penalty` is given"),
         (
             &["--parties", two, "--mode", "private", "--epsilon", "1"],
             2,
@@ -374,5 +379,263 @@ fn the_leader_listens_and_the_others_connect() {
         let (came, said) = check(name, data, &more);
         assert_eq!(came, Some(code), "{name}: {said}");
         assert!(said.contains(says), "{name}: {said}");
+    }
+}
+
+/// The study of three in sealed mode.
+fn sealed() -> World {
+    let world = three();
+    world.write("study.toml", &format!("mode = \"sealed\"\n{THREE}"));
+    world
+}
+
+#[test]
+fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_to_whom() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags = ["--leader", "clinic", "--outcome-at", "clinic", "--mode", "sealed", "--out", out.to_str().unwrap()];
+    let sealed = |more: &[&str]| demo(&[&["vertical", "--parties", PARTIES], &flags[..], more].concat());
+    // Nine numbers open of the office's two-valued column.
+    let refused = sealed(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(65), "{said}");
+    assert!(
+        said.contains("column `sex`") && said.contains("576 are needed for the 9 numbers that open of it"),
+        "{said}"
+    );
+    let output = sealed(&["--sealed-limits", "off"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let merged: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    let rows = merged["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), DIABETES.len());
+    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
+        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
+        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-8;
+        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
+    }
+    assert!(merged["notes"][0].as_str().unwrap().contains("were loosened for this rehearsal"), "{}", merged["notes"]);
+    assert_eq!((&merged["mode"], &merged["termination"]), (&Value::from("sealed"), &Value::from("converged")));
+
+    // Of ten columns: the tables of laboratory and office with all others and the outcome; to each its part of the solution.
+    let opened = |role: &str| -> Vec<(u64, String)> {
+        let all = merged["disclosure"][role]["opened"].as_array().unwrap().iter();
+        all.map(|table| (table["numbers"].as_u64().unwrap(), table["to"].as_str().unwrap().to_string())).collect()
+    };
+    let to = |numbers: &[u64], to: &str| numbers.iter().map(|n| (*n, to.to_string())).collect::<Vec<_>>();
+    assert_eq!(opened("lab"), to(&[6 * 5, 2, 6], "clinic"));
+    assert_eq!(opened("office"), to(&[2 * 9, 2], "clinic"));
+    assert_eq!(opened("clinic"), [to(&[6 * 8 + 3], "lab"), to(&[2 * 4 + 3], "office")].concat());
+    let text = fs::read_to_string(out.join("report.txt")).unwrap();
+    for line in ["clinic -           38 numbers 20 numbers", "lab    51 numbers  -          in sums"] {
+        assert!(text.contains(line), "{text}");
+    }
+    for name in ["report.txt", "report.html", "clinic/report.txt", "lab/report.txt", "lab/report.html"] {
+        let text = fs::read_to_string(out.join(name)).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for wrong in ["alice", "bob", "neither party", "the other party", "reconstruct"] {
+            assert!(!words.contains(wrong), "{name}: {wrong}: {text}");
+        }
+        assert!(words.contains("ll others together could predict"), "{name}: {text}");
+        assert!(words.contains("colludes with none of them"), "{name}: {text}");
+    }
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for says in [
+        "the others saw from clinic: masked columns, and what opened",
+        "clinic saw from office: masked columns, and what opened",
+        "the coordinator saw: certificate names, digests of the study's keys, phases, the sizes of what it dealt masks for",
+    ] {
+        assert!(words.contains(says), "{shown}");
+    }
+
+    for role in ["clinic", "lab", "office"] {
+        let own: Value = serde_json::from_slice(&fs::read(out.join(role).join("report.json")).unwrap()).unwrap();
+        assert_eq!(own["coefficients"], merged["coefficients"], "{role}");
+        for key in ["bytes_sent", "disclosure"] {
+            assert_eq!(own[key], merged[key][role], "{key} of {role}");
+        }
+        // What a check foretells is what the run sent and let open.
+        let config = out.join(format!("{role}.toml"));
+        let output = demo(&["--role", role, "check", "--config", config.to_str().unwrap(), "--format", "json"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{role}: {said}"));
+        assert_eq!(checked["opened"], merged["disclosure"][role]["opened"], "{role}");
+        let [predicted, sent] =
+            [&checked["predicted_bytes"], &merged["bytes_sent"][role]].map(|bytes| bytes.as_f64().unwrap());
+        println!("{role}: foretold {predicted}, sent {sent}");
+        assert!((predicted / sent - 1.0).abs() < 0.01, "{role}: {predicted} {sent}");
+        let output = demo(&["--role", role, "check", "--config", config.to_str().unwrap()]);
+        let words = String::from_utf8_lossy(&output.stdout).into_owned();
+        for wrong in ["alice", "bob", "both parties", "neither party"] {
+            assert!(!words.contains(wrong), "{role}: {wrong}: {words}");
+        }
+    }
+    // A plain rehearsal foretells it.
+    let flags = ["--leader", "clinic", "--outcome-at", "clinic", "--out", out.to_str().unwrap()];
+    let output = demo(&[&["vertical", "--parties", PARTIES], &flags[..]].concat());
+    let words = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let foretold = "the tables of cross-products of every two parties, 36 numbers, open to clinic, and 62 numbers of the solution to the others";
+    assert!(words.contains(foretold), "{words}");
+}
+
+#[test]
+fn every_party_of_a_sealed_run_of_three_has_an_account_of_what_it_let_open() {
+    let world = sealed();
+    codes(&end(start(&world)), 0);
+    // Of one column each: two parts of the solution; a table of one column, two numbers of the intercept, a mean but of the last.
+    for (name, numbers) in [("carol", 2 * (3 + 3)), ("alice", 3 + 2 + 1), ("bob", 3 + 2)] {
+        let data = format!("{name}.csv");
+        let tls =
+            ["--authority", "authority.pem", "--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")];
+        let state = format!("{name}-state");
+        let line = if name == "carol" { ["--listen", "127.0.0.1:0"] } else { ["--connect", "127.0.0.1:9"] };
+        let place = ["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--state", &state, "--data", &data];
+        let output = Command::new(DEMO)
+            .args(["--role", name, "privacy", "status", "--format", "json"])
+            .args(place.iter().chain(&tls).chain(&line))
+            .env("XDG_STATE_HOME", world.path("state-home"))
+            .current_dir(world.folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!([&status[0]["numbers_opened"], &status[0]["runs_opened"]], [numbers, 1], "{name}: {status}");
+    }
+}
+
+/// The columns of the three with so many rows that a run takes a moment.
+fn make_tall(world: &World) {
+    for (name, columns, step) in [("alice", "a", 0.618_034), ("bob", "b", 0.414_214), ("carol", "c,y", 0.732_051)] {
+        let mut text = format!("id,{columns}\n");
+        for row in 0..150_000 {
+            let own = (f64::from(row) * step).fract();
+            text.push_str(&match name {
+                "carol" => format!("r{row},{own},{}\n", own + (f64::from(row) * 0.236_068).fract()),
+                _ => format!("r{row},{own}\n"),
+            });
+        }
+        world.write(&format!("{name}.csv"), &text);
+    }
+}
+
+/// A place at which nobody listens yet.
+fn free() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+/// One of the three, of which carol leads at `leader`.
+fn one(world: &World, name: &str, [coordinator, leader, wait]: [&str; 3], more: &[&str]) -> Running {
+    let data = format!("{name}.csv");
+    let line = if name == "carol" { ["--listen", leader] } else { ["--connect", leader] };
+    let fixed = ["fit", "--coordinator", coordinator, "--wait", wait, "--data", &data, "--out", name];
+    world.start(name, &[&fixed[..], &line, more].concat())
+}
+
+/// The coordinator and the three.
+fn four(world: &World, wait: &str, more: &[&str]) -> [Running; 4] {
+    forget(world);
+    let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
+    let leader = free();
+    let [carol, alice, bob] = ["carol", "alice", "bob"].map(|name| one(world, name, [&address, &leader, wait], more));
+    [coordinator, carol, alice, bob]
+}
+
+fn dealing(log: &std::path::Path) {
+    eventually(|| fs::read_to_string(log).unwrap().contains("dealing for tables").then_some(()));
+}
+
+#[test]
+fn a_sealed_run_of_three_is_begun_again_when_one_of_them_was_killed_and_is_back() {
+    let world = sealed();
+    make_tall(&world);
+    codes(&end(four(&world, "60", &[])), 0);
+    let expected = read(&world, "carol/report.json")["coefficients"].clone();
+    for killed in ["bob", "carol"] {
+        forget(&world);
+        let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+        let leader = free();
+        let party = |name: &str| one(&world, name, [&address, &leader, "60"], &[]);
+        let others = ["alice", "bob", "carol"].into_iter().filter(|name| *name != killed);
+        let others: Vec<Running> = others.map(party).collect();
+        let mut victim = party(killed);
+        dealing(&world.path("coordinator.log"));
+        victim.child.kill().unwrap();
+        assert!(!victim.child.wait().unwrap().success(), "{killed} was over before it was killed");
+        let back = party(killed);
+        let mut ended: Vec<Ended> = vec![coordinator.end(), back.end()];
+        ended.extend(others.into_iter().map(Running::end));
+        let logs: Vec<&str> = ended.iter().map(|ended| &ended.log[..]).collect();
+        assert!(ended.iter().all(|ended| ended.code == 0), "{killed}: {}", logs.join("\n---\n"));
+        let again = logs[2..].iter().all(|log| log.contains("beginning another, with fresh masks"));
+        assert!(again, "{killed}: {}", logs.join("\n---\n"));
+        for name in ["alice", "bob", "carol"] {
+            let report = read(&world, &format!("{name}/report.json"));
+            assert_eq!(report["coefficients"], expected, "{killed} was killed: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_dealer_apart_from_the_coordinator_deals_for_three_and_one_that_cannot_be_reached_by_one_of_them_ends_the_run_for_all()
+ {
+    let world = sealed();
+    world.certificates("authority", &["alice", "bob", "carol", "coordinator", "dealer"]);
+    world.write("study.toml", &format!("mode = \"sealed\"\n{THREE}\n[dealer]\ncertificate = \"dealer\"\n"));
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address"];
+    let dealer = world.start_as("coordinator", "dealer", &alone);
+    let deals = world.address("dealer.address");
+    let ended = end(four(&world, "20", &["--dealer", &deals]));
+    codes(&ended, 0);
+    let dealer = dealer.end();
+    assert_eq!(dealer.code, 0, "{}", dealer.log);
+    assert!(
+        dealer.log.contains("dealing for tables of 40 rows") && !ended[0].log.contains("dealing"),
+        "{}",
+        dealer.log
+    );
+
+    // The third never orders: nobody gets a mask, and all are told whose line it was.
+    fs::remove_file(world.path("dealer.address")).unwrap();
+    let dealer = world.start_as("coordinator", "dealer", &[&alone[..], &["--keep"]].concat());
+    let deals = world.address("dealer.address");
+    forget(&world);
+    let (coordinator, address) = world.coordinator();
+    let leader = free();
+    let place: [&str; 3] = [&address, &leader, "3"];
+    let [carol, alice] = ["carol", "alice"].map(|name| one(&world, name, place, &["--dealer", &deals]));
+    let ended = end([coordinator, carol, alice, one(&world, "bob", place, &["--dealer", "127.0.0.1:9"])]);
+    codes(&ended, 69);
+    assert!(ended[3].log.contains("start all parties again"), "{}", ended[3].log);
+    for (at, ended) in ended[..3].iter().enumerate() {
+        assert!(ended.log.contains("bob"), "{at}: {}", ended.log);
+    }
+    assert!(!fs::read_to_string(&dealer.log).unwrap().contains("dealing for tables"));
+}
+
+#[test]
+fn a_dealer_or_a_coordinator_that_is_killed_ends_a_sealed_run_of_three_for_all() {
+    let world = sealed();
+    make_tall(&world);
+    world.certificates("authority", &["alice", "bob", "carol", "coordinator", "dealer"]);
+    world.write("study.toml", &format!("mode = \"sealed\"\n{THREE}\n[dealer]\ncertificate = \"dealer\"\n"));
+    let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address", "--keep"];
+    let mut dealer = world.start_as("coordinator", "dealer", &alone);
+    let deals = world.address("dealer.address");
+    let running = four(&world, "5", &["--dealer", &deals]);
+    dealing(&dealer.log);
+    dealer.child.kill().unwrap();
+    let ended = end(running);
+    codes(&ended, 69);
+    assert!(ended[1..].iter().all(|ended| ended.log.contains("dealer")), "{}", ended[1].log);
+
+    // Where the coordinator deals.
+    world.write("study.toml", &format!("mode = \"sealed\"\n{THREE}"));
+    let mut running = four(&world, "5", &[]);
+    dealing(&running[0].log);
+    running[0].child.kill().unwrap();
+    let ended = end(running);
+    for ended in &ended[1..] {
+        assert_eq!(ended.code, 69, "{}", ended.log);
+        assert!(ended.log.contains("coordinator"), "{}", ended.log);
     }
 }

@@ -249,7 +249,7 @@ pub struct PolicyTerms {
     /// Rows that the rarer value of an own two-valued column needs in sealed mode; 10 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_level_rows: Option<u64>,
-    /// Rows for each column of both parties in sealed mode; 10 if absent.
+    /// Rows for each column of all parties in sealed mode; 10 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_rows_per_column: Option<u64>,
     /// Share of the unknown values of the smaller block that may open as numbers in sealed mode; 0.5 if absent.

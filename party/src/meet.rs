@@ -401,8 +401,10 @@ impl Meeting<'_> {
         let (address, name) = party.dealer()?;
         let opened = dealer::open(address, &party.identity()?, name, self.job.study.digest(), run).await;
         let dealing = opened.map_err(|error| {
-            let (waited, hint) = (format!("the dealer at {address} is needed for the run"), "start both parties again");
-            error.in_vain(&waited, hint)
+            let waited = format!("the dealer at {address} is needed for the run");
+            let all =
+                if self.job.study.is_of_several() { "start all parties again" } else { "start both parties again" };
+            error.in_vain(&waited, all)
         })?;
         Ok(DealerLine { orders: Orders::Masks(dealing.orders), heard: dealing.heard })
     }

@@ -1,6 +1,6 @@
 //! The account of what a party lets open without noise, kept in its ledger beside that of its budget.
 
-use fedreg_common::id::RunId;
+use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::privacy::ledger::{Before, LedgerError, Opening, PersonDigester, PlainRun};
 use fedreg_common::privacy::openings::{Account, RunAccount};
@@ -23,18 +23,14 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     table.identifiers().iter().for_each(|id| digester.push(id));
     let rows = digester.rows().to_vec();
     let persons = digester.finish(u32::MAX)?;
-    let peer = job.party().certificate(job.role.partner())?.to_string();
+    // Those to whom something opens.
+    let certificate = |peer: Role| job.party().certificate(peer).map(str::to_string);
+    let peers = job.study.peers(job.role).into_iter().map(certificate).collect::<Result<Vec<_>, Failure>>()?;
     let (run, data_set, study) = (run.to_string(), config.data_set(), job.study.digest().to_string());
-    let shown = PlainRun {
-        run: run.clone(),
-        data_set: data_set.clone(),
-        persons,
-        peers: vec![peer.clone()],
-        study: study.clone(),
-    };
+    let shown =
+        PlainRun { run: run.clone(), data_set: data_set.clone(), persons, peers: peers.clone(), study: study.clone() };
     ledger.record_plain(&[shown])?;
-    let opening =
-        Opening { run, data_set, peers: vec![peer], study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
+    let opening = Opening { run, data_set, peers, study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
     Ok(Box::new(RunAccount::new(ledger, opening, rows)))
 }
 

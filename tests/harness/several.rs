@@ -11,8 +11,8 @@ use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::VerticalSession;
-use fedreg_common::methods::vertical::several::{FitCentre, Hub};
-use fedreg_common::privacy::openings::OneRun;
+use fedreg_common::methods::vertical::several::{FitCentre, Hub, SealedCentre};
+use fedreg_common::privacy::openings::{Account, OneRun};
 use fedreg_common::secure::open::Limits;
 use fedreg_common::session::Abort;
 use fedreg_common::sim::dealer::dealer;
@@ -113,17 +113,32 @@ pub fn run_sealed(
     spoil: impl FnMut(usize, &mut Dealt),
 ) -> EndedSeveral<VerticalFit> {
     let study = Arc::new(study.clone());
-    let limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1e6 };
-    let parties = study.parties_in_order();
-    let prepared = |role| {
-        let policy = Policy { limits, ..Policy::default() };
-        Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, file)).unwrap()
-    };
-    let opening = |first, at: usize| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer: parties[0] };
-    let mut hub = Hub::sealed(prepared(parties[0]), &opening(false, 0), Box::new(OneRun));
-    let start = |(at, role): (usize, &Role)| SealedSession::new(prepared(*role), opening(true, at), Box::new(OneRun));
-    let mut sessions: Vec<SealedSession> = parties.iter().enumerate().skip(1).map(start).collect();
+    let (mut hub, mut sessions) =
+        sealed_sessions(&study, |role| frame(&study, role, file), LOOSE, |_| Box::new(OneRun))
+            .unwrap_or_else(|abort| panic!("{abort}"));
     several::run_several_dealt(&mut hub, &mut sessions, faults, observe, dealer(&study, RUN, spoil))
+}
+
+/// Limits on what may open that let few rows pass.
+pub const LOOSE: Limits = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, opened_share: 1e6 };
+
+/// The leader's hub and the sessions of its followers in order, of a study in sealed mode; `account` records what each lets open.
+pub fn sealed_sessions(
+    study: &Arc<Study<Vertical>>,
+    frame: impl Fn(Role) -> Frame,
+    limits: Limits,
+    account: impl Fn(Role) -> Box<dyn Account + Send>,
+) -> Result<(Hub<SealedCentre>, Vec<SealedSession>), Abort> {
+    let parties = study.parties_in_order();
+    let policy = Policy { limits, ..Policy::default() };
+    let prepared = |role| Prepared::new(Arc::clone(study), role, policy.clone(), frame(role));
+    let opening = |first, at: usize| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer: parties[0] };
+    let hub = Hub::sealed(prepared(parties[0])?, &opening(false, 0), account(parties[0]));
+    let mut sessions = Vec::new();
+    for (at, role) in parties.iter().enumerate().skip(1) {
+        sessions.push(SealedSession::new(prepared(*role)?, opening(true, at), account(*role)));
+    }
+    Ok((hub, sessions))
 }
 
 /// All results of a run that must succeed, the leader's first.

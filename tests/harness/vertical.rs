@@ -86,7 +86,7 @@ pub fn session(
     Ok(VerticalSession::new(prepared, opening(role)))
 }
 
-pub(crate) const RUN: RunId = RunId([7; 16]);
+pub const RUN: RunId = RunId([7; 16]);
 
 fn opening(role: Role) -> Opening {
     Opening { first: role == Role::Alice, run: RUN, seed: [1 + u8::from(role == Role::Bob); 32], peer: role.partner() }

@@ -178,8 +178,8 @@ pub(crate) fn disclosure(role: Role, all: &[ColumnDisclosure], colours: Colours<
 }
 
 /// Share of each own column that the peer could predict, as bars. `None` without columns.
-pub(crate) fn predicted(role: Role, all: &[ColumnDisclosure]) -> Option<Markup> {
-    shares((role, Colours::default().class(role)), all, "predict")
+pub(crate) fn predicted(role: Role, all: &[ColumnDisclosure], colours: Colours<'_>) -> Option<Markup> {
+    shares((role, colours.class(role)), all, "predict")
 }
 
 fn shares((role, class): (Role, &str), all: &[ColumnDisclosure], could: &str) -> Option<Markup> {

@@ -12,7 +12,7 @@ pub struct Limits {
     pub entropy_bits: f64,
     /// Rows that the rarer value of a two-valued column must have.
     pub level_rows: u64,
-    /// Rows for each column of both parties.
+    /// Rows for each column of all parties.
     pub rows_per_column: u64,
     /// Share of the unknowns that may open as numbers.
     pub opened_share: f64,
@@ -81,14 +81,14 @@ pub enum Refusal {
         /// What is needed.
         needed: u64,
     },
-    /// Too few rows for the columns of both parties.
-    #[error("{rows} of {which}, and {columns} columns of both parties need {needed}")]
+    /// Too few rows for the columns of all parties.
+    #[error("{rows} of {which}, and {columns} columns of all parties need {needed}")]
     Rows {
         /// Which rows.
         which: Rows,
         /// How many.
         rows: u64,
-        /// Columns of both parties.
+        /// Columns of all parties.
         columns: u64,
         /// What they need.
         needed: u64,
@@ -156,7 +156,7 @@ pub fn entropy(rows: u64, rarer: u64) -> f64 {
 }
 
 impl Limits {
-    /// Rows against columns of both parties.
+    /// Rows against columns of all parties.
     ///
     /// # Errors
     /// [`Refusal::Rows`].
@@ -202,7 +202,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Every fold and its complement: rows against columns of both parties, and two-valued columns as [`Limits::columns`] has them. `folds`
+    /// Every fold and its complement: rows against columns of all parties, and two-valued columns as [`Limits::columns`] has them. `folds`
     /// has the fold of each row, from 1 to `count`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@ use super::*;
 use fedreg_common::id::RunId;
 use fedreg_common::secure::budget::{self, MOST_ROWS};
 use fedreg_common::secure::masks::{Labels, Seed};
-use fedreg_common::secure::product::{RowDealer, RowShape, VectorShape, WeightedShape};
+use fedreg_common::secure::product::{RowDealer, RowShape, SeveralShape, VectorShape, WeightedShape};
 use fedreg_common::secure::ring::{Elements, Width};
 use fedreg_common::session::{Order, PeerFault};
 use std::time::Duration;
@@ -17,6 +17,18 @@ fn study(mode: &str) -> Study<Vertical> {
         "id = \"s\"\nmode = \"{mode}\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"a\"\ncolumns = [\"u\"]\n\
          [parties.bob]\ncertificate = \"b\"\ncolumns = [\"v\"]\n"
     );
+    Study::parse(&text).unwrap().vertical().unwrap()
+}
+
+/// A study of three, of which the last leads.
+fn three() -> Study<Vertical> {
+    let mut text =
+        "id = \"s\"\nmode = \"sealed\"\nleader = \"carol\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"all\"\n".to_string();
+    for (name, certificate) in [("alice", "a"), ("bob", "b"), ("carol", "c")] {
+        text.push_str(&format!(
+            "[parties.{name}]\ncertificate = \"{certificate}\"\ncolumns = [\"{certificate}{certificate}\"]\n"
+        ));
+    }
     Study::parse(&text).unwrap().vertical().unwrap()
 }
 
@@ -393,4 +405,64 @@ async fn a_party_that_does_not_read_holds_the_dealer_up_and_nothing_piles_up() {
         bob.rows(at * within.batch() as u64).await;
     }
     alice.computed().await;
+}
+
+fn of_three(rows: usize, columns: [usize; 3]) -> SeveralShape {
+    SeveralShape::new(Width::Two, budget::gaussian(rows).unwrap(), rows, &columns).unwrap()
+}
+
+#[tokio::test]
+async fn three_parties_get_their_seeds_once_all_have_ordered_and_all_but_the_leader_a_correction() {
+    let office = Office::of(&three());
+    let shape = of_three(3000, [2, 1, 3]);
+    let mut other = office.call("b").await;
+    office.ask(&other, RunId([9; 16]), Order::Several(shape, 0)).await;
+    other.dismissed(Exit::Peer, "bob ordered tables of other parties").await;
+    let [mut carol, mut alice, mut bob] = [office.call("c").await, office.call("a").await, office.call("b").await];
+    office.ask(&carol, RUN, Order::Several(shape, 0)).await;
+    office.ask(&alice, RUN, Order::Several(shape, 1)).await;
+    tokio::task::yield_now().await;
+    carol.silent();
+    alice.silent();
+    office.ask(&bob, RUN, Order::Several(shape, 2)).await;
+    let mut seeds = Vec::new();
+    for party in [&mut carol, &mut alice, &mut bob] {
+        seeds.push(Seed::new(party.seed().await));
+    }
+    let mut dealer = SeveralDealer::new(shape, &seeds, &mut Labels::new(office.study, RUN));
+    while dealer.step() {}
+    let expected = dealer.finish().unwrap();
+    for (party, expected) in [&mut alice, &mut bob].into_iter().zip(expected) {
+        assert!(party.correction().await.0 == expected);
+    }
+    carol.computed().await;
+}
+
+#[tokio::test]
+async fn one_of_three_that_orders_another_table_or_leaves_is_named_to_the_others() {
+    let office = Office::of(&three());
+    let [mut carol, mut alice, mut bob] = [office.call("c").await, office.call("a").await, office.call("b").await];
+    for (place, party) in [&carol, &alice].into_iter().enumerate() {
+        office.ask(party, RUN, Order::Several(of_three(20, [1, 1, 1]), place)).await;
+    }
+    office.ask(&bob, RUN, Order::Several(of_three(20, [1, 2, 1]), 2)).await;
+    for party in [&mut carol, &mut alice, &mut bob] {
+        party.dismissed(Exit::Peer, "carol and bob ordered different tables: columns of alice 1 and 2").await;
+    }
+    // It would take hours.
+    let (run, shape) = (RunId([4; 16]), of_three(MOST_ROWS, [1, 1, 1]));
+    let [mut carol, mut alice, mut bob] = [office.call("c").await, office.call("a").await, office.call("b").await];
+    for (place, party) in [&carol, &alice, &bob].into_iter().enumerate() {
+        office.ask(party, run, Order::Several(shape, place)).await;
+    }
+    for party in [&mut carol, &mut alice, &mut bob] {
+        party.seed().await;
+    }
+    drop(alice);
+    carol.dismissed(Exit::Unreachable, "the dealer's line to alice is lost").await;
+    bob.dismissed(Exit::Unreachable, "the dealer's line to alice is lost").await;
+    // Nobody gets masks twice: who comes back to the run hears that it is over.
+    let mut again = office.call("a").await;
+    office.ask(&again, run, Order::Several(shape, 1)).await;
+    again.dismissed(Exit::Unreachable, "is over: the dealer's line to alice is lost").await;
 }

@@ -3,7 +3,7 @@
 use fedreg_common::data::formula::Formula;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::sealed::{self, Opening, Sizes};
+use fedreg_common::methods::vertical::sealed::{self, Opening, OpeningOfSeveral, Sizes};
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
@@ -21,6 +21,8 @@ const ELEMENT: u64 = 16;
 /// What a message has beside its elements and numbers, and how many of them a party sends beside its greeting and its columns.
 pub(super) const MESSAGE: u64 = 95;
 const MESSAGES: u64 = 6;
+/// The same of several parties, on each line.
+const MESSAGES_OF_SEVERAL: u64 = 7;
 /// A key of the study in a greeting, beside its name.
 const KEY: u64 = 38;
 
@@ -41,15 +43,18 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     let table = party.table()?;
     let mut terms = table.term_names();
     let (rows, own) = (table.rows() as u64, terms.len() as u64);
-    let peer = columns_of_peer(study, role);
+    let others: Vec<usize> = study.others(role).into_iter().map(|other| columns_of(study, other)).collect();
     let before = openings::before(config, None)?;
-    sealed::allowed(&table, peer as usize, before)?;
-    if study.method.intercept && role == Role::Alice {
+    sealed::allowed(&table, &others, before)?;
+    let leads = study.is_first(role);
+    if study.method.intercept && leads {
         terms.insert(0, INTERCEPT.to_string());
     }
-    let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-    let sizes = Sizes::new(study, table.rows(), alice as usize, bob as usize);
-    let forecast = Forecast { role, config, study, rows, alice, bob, before, sizes };
+    let peer = others.iter().sum::<usize>() as u64;
+    let (alice, bob) = if leads { (own, peer) } else { (peer, own) };
+    let sizes = Sizes::new(study, table.rows(), alice as usize, bob as usize).of_several(study, role, &others);
+    let others = others.into_iter().map(|columns| columns as u64).collect();
+    let forecast = Forecast { role, leads, config, study, rows, alice, bob, others, before, sizes };
     let table = forecast.one_table();
     let run = Foreseen {
         leaves: forecast.leaves(),
@@ -63,9 +68,9 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     Ok((rows, terms, run))
 }
 
-/// Columns of the peer as the study names them; a categorical one makes more, and a formula may name all that its table has.
-fn columns_of_peer(study: &Study<Vertical>, role: Role) -> u64 {
-    let Some(terms) = study.method.parties.get(&role.partner()) else { return 1 };
+/// Columns of another party as the study names them; a categorical one makes more, and a formula may name all that its table has.
+fn columns_of(study: &Study<Vertical>, other: Role) -> usize {
+    let Some(terms) = study.method.parties.get(&other) else { return 1 };
     let named = match terms.formula.as_deref().map(Formula::parse) {
         Some(Ok(formula)) => {
             let named: Vec<&str> = formula.predictors();
@@ -73,16 +78,21 @@ fn columns_of_peer(study: &Study<Vertical>, role: Role) -> u64 {
         }
         Some(Err(_)) | None => terms.columns.len(),
     };
-    named.max(1) as u64
+    named.max(1)
 }
 
+/// Of several parties the leader is Alice, and all others of a party together are the other one.
 struct Forecast<'a> {
     role: Role,
+    /// Whether it is Alice, or the leader of several.
+    leads: bool,
     config: &'a Config,
     study: &'a Study<Vertical>,
     rows: u64,
     alice: u64,
     bob: u64,
+    /// Columns of each other party, in order.
+    others: Vec<u64>,
     /// What other runs let open.
     before: Before,
     sizes: Sizes,
@@ -181,9 +191,18 @@ impl Forecast<'_> {
 
     /// Masked columns that leave: the own ones and a canary, at Alice the outcome too.
     fn masked(&self) -> u64 {
-        match self.role {
-            Role::Alice => self.alice + 2,
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => self.bob + 1,
+        if self.leads { self.alice + 2 } else { self.bob + 1 }
+    }
+
+    /// Columns behind masks that leave of other parties: the leader of several hands each of the others those of all but that one.
+    fn passed_on(&self) -> u64 {
+        match self.study.is_of_several() && self.leads {
+            true => {
+                let wide: u64 = self.others.iter().map(|columns| columns + 1).sum();
+                let twice = self.others.len() as u64 - 1;
+                twice * (self.masked() + wide)
+            }
+            false => 0,
         }
     }
 
@@ -192,6 +211,13 @@ impl Forecast<'_> {
     }
 
     fn opened(&self) -> Vec<Opened> {
+        if self.study.is_of_several() {
+            let parties = self.study.parties_in_order();
+            let (own, others) = if self.leads { (self.alice, self.bob) } else { (self.bob, self.alice) };
+            let intercept = self.study.method.intercept;
+            let opening = OpeningOfSeveral { parties: &parties, role: self.role, rows: self.rows, own, intercept };
+            return if self.leads { opening.of_leader(&self.others, &[]) } else { opening.to_leader(others, None) };
+        }
         let bob = self.bob;
         let opening = self.opening();
         if !self.one_table() {
@@ -218,8 +244,28 @@ impl Forecast<'_> {
         self.study.method.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64)
     }
 
+    /// The same as [`Self::bytes`] of several parties: each sends its masked columns once, and the leader those of all others too; beside
+    /// them a share of a canary for each pair, and at another than the leader those of its tables.
+    fn bytes_of_several(&self) -> u64 {
+        let (alice, bob, lines) = (self.alice, self.bob, self.others.len() as u64);
+        let keys = greeting(self.study);
+        let numbers = self.sizes.beside_table(self.role);
+        if !self.leads {
+            let elements = self.rows * self.masked() + lines + (alice + 1) * bob;
+            return ELEMENT * elements + 8 * numbers + COEFFICIENT * bob + keys + MESSAGES_OF_SEVERAL * MESSAGE;
+        }
+        let elements = self.rows * (self.masked() + self.passed_on()) + lines * lines;
+        // To each of the others the coefficients of all but itself, and how many columns all have.
+        let rows = lines * (alice + 1) + (lines - 1) * bob;
+        let each = keys + 8 * (lines + 1) + MESSAGES_OF_SEVERAL * MESSAGE;
+        ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + lines * each
+    }
+
     /// Elements behind masks and in shares, numbers of the solution, coefficients, and the study's keys in the greeting.
     fn bytes(&self) -> u64 {
+        if self.study.is_of_several() {
+            return self.bytes_of_several();
+        }
         let (alice, bob) = (self.alice, self.bob);
         let canary = alice + 2 + bob;
         let (shared, rows) = match self.role {
@@ -242,18 +288,24 @@ impl Forecast<'_> {
     }
 
     fn leaving(&self, declaration: Declaration) -> Leaving {
-        let Forecast { role, rows, alice, bob, .. } = *self;
-        let own = if role == Role::Alice { alice } else { bob };
+        let Forecast { leads, rows, alice, bob, .. } = *self;
+        let (own, several) = (if leads { alice } else { bob }, self.study.is_of_several());
         let (amount, reveals) = match declaration {
             Declaration::Masked => (
                 format!(
-                    "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}",
-                    match role {
-                        Role::Alice => format!("{own} columns, the outcome"),
-                        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => format!("{own} columns"),
-                    },
+                    "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}{}",
+                    if leads { format!("{own} columns, the outcome") } else { format!("{own} columns") },
                     rows * self.masked(),
                     size(ELEMENT * rows * self.masked()),
+                    match self.passed_on() {
+                        _ if several && !leads => ", which pass by the leader to all others".to_string(),
+                        0 => String::new(),
+                        more => format!(
+                            "; to each of the {} others, with those of all but itself: {} in all",
+                            self.others.len(),
+                            size(ELEMENT * rows * (self.masked() + more)),
+                        ),
+                    }
                 ),
                 "nothing: each element is uniform for a party that does not hold its mask",
             ),
@@ -263,22 +315,19 @@ impl Forecast<'_> {
                     format!("{} ({} x {}: {} numbers)", table.what, table.rows, table.columns, table.numbers)
                 });
                 let tables: Vec<String> = tables.collect();
-                let reveals = match role {
-                    Role::Alice if self.both() => {
-                        "how the columns relate to bob's and, where bob holds it, to the outcome; the report has R squared of each"
-                    }
-                    Role::Alice => {
-                        "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
-                    }
-                    Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                        "how the columns relate to alice's and to the outcome; the report has R squared of each"
-                    }
-                };
-                (format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns()), reveals)
+                (format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns()), self.reveals())
             }
             Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
+            Declaration::MissingRows if several && leads => {
+                (format!("{rows} bits to each"), "which rows have a missing value at any other party")
+            }
             Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
+            Declaration::Membership if several => super::membership_of_several(leads),
             Declaration::Membership => super::membership(),
+            Declaration::Coefficients if several && leads => (
+                format!("{} rows of the coefficient table, of all parties", alice + bob),
+                "the estimates with their standard errors",
+            ),
             Declaration::Coefficients => {
                 (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
             }
@@ -302,15 +351,42 @@ impl Forecast<'_> {
         Leaving { what: declaration.name(), amount, reveals }
     }
 
+    /// What can be learnt from the tables that open.
+    fn reveals(&self) -> &'static str {
+        match (self.study.is_of_several(), self.leads) {
+            (true, true) => {
+                "how well all columns but those of one of the others together explain these; the others learn no more"
+            }
+            (true, false) => {
+                "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"
+            }
+            (false, true) if self.both() => {
+                "how the columns relate to bob's and, where bob holds it, to the outcome; the report has R squared of each"
+            }
+            (false, true) => {
+                "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
+            }
+            (false, false) => "how the columns relate to alice's and to the outcome; the report has R squared of each",
+        }
+    }
+
     fn policy(&self) -> Vec<String> {
         let Limits { entropy_bits, level_rows, rows_per_column, opened_share } = self.config.policy.limits();
         let columns = self.alice + self.bob;
         let about = self.sizes.about_column(self.role);
+        let several = self.study.is_of_several();
         let mut lines = vec![
-            "sealed mode rests on a peer that follows the protocol and on a dealer that colludes with neither party"
-                .to_string(),
+            match several {
+                true => {
+                    "sealed mode rests on parties that follow the protocol and on a dealer that colludes with none of them"
+                }
+                false => {
+                    "sealed mode rests on a peer that follows the protocol and on a dealer that colludes with neither party"
+                }
+            }
+            .to_string(),
             format!(
-                "at least {rows_per_column} rows for each column of both parties: {} here",
+                "at least {rows_per_column} rows for each column of all parties: {} here",
                 columns * rows_per_column
             ),
             format!("at least {level_rows} rows with the rarer value of a two-valued column"),
@@ -343,8 +419,10 @@ impl Forecast<'_> {
             lines.extend(self.path());
         }
         if self.study.head.rows.missing == Missing::CompleteCases {
-            let sentence = "which rows take part is settled with the other party: two-valued columns and the number of rows are checked then";
-            lines.push(sentence.to_string());
+            let others = if several { "the others" } else { "the other party" };
+            lines.push(format!(
+                "which rows take part is settled with {others}: two-valued columns and the number of rows are checked then"
+            ));
         }
         if let Some(least) = self.config.policy.min_rows {
             lines.push(format!("at least {least} rows must take part"));

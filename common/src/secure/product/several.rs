@@ -292,6 +292,15 @@ impl SeveralShares {
         &self.canary
     }
 
+    /// The place of the first partner whose share of the product with the own canary does not go with the own one; none where all do.
+    pub fn stray(&self, partners: &Elements) -> Option<usize> {
+        let mut opened = self.canary.clone();
+        opened.add(partners).ok()?;
+        let fits = |at: &usize| opened.slice(*at..at + 1) == self.expected.slice(*at..at + 1);
+        let stray = (0..self.expected.count()).find(|at| !fits(at))?;
+        self.shape.partners(self.place).nth(stray)
+    }
+
     /// Compares the canaries with what they must be, from the partners' shares of their products with the own one; only then are there
     /// shares of tables that can be sent.
     ///

@@ -8,6 +8,7 @@ use crate::secure::dealing::{Dealing, Order, Refusal, Step};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{Fault, Frame, SeveralParty, SeveralShape, SeveralShares, SeveralTables, pairs};
 use crate::secure::ring::{Elements, Width};
+use crate::secure::tests::uniform::Uniform;
 
 const STUDY: Digest = Digest([1; 32]);
 const RUN: RunId = RunId([2; 16]);
@@ -175,5 +176,48 @@ fn the_dealer_deals_for_all_or_for_nobody() {
 fn there_are_no_tables_of_one_party_of_seventeen_or_of_an_empty_block() {
     for columns in [vec![2], vec![1; 17], vec![2, 0, 1]] {
         assert!(SeveralShape::new(Width::Two, 44, 10, &columns).is_none());
+    }
+}
+
+#[test]
+fn what_every_party_sends_is_uniform_and_no_two_parties_or_row_blocks_have_the_same_mask() {
+    let (shape, zeros) = (shape(4096, &[20, 20, 20]), vec![DMatrix::zeros(4096, 20); 3]);
+    let party =
+        |place: usize| SeveralParty::new(shape, place, &Seed::new(seeds(3)[place]), &mut Labels::new(STUDY, RUN));
+    let frames = |place: usize| party(place).hide_blocks(&zeros[place], usize::MAX).unwrap();
+    let sent: Vec<Elements> = (0..3).flat_map(frames).map(|frame| frame.entries).collect();
+    assert_eq!(sent.len(), 6);
+    for (first, second) in pairs(sent.len()) {
+        let mut apart = sent[first].clone();
+        apart.subtract(&sent[second]).unwrap();
+        for (what, elements) in [("a row block", &sent[second]), ("the difference of two", &apart)] {
+            let mut uniform = Uniform::default();
+            uniform.add(elements);
+            uniform.check(what);
+        }
+    }
+    let shares = exchanged(shape, &zeros, &seeds(3), |_, _| {});
+    let theirs: Vec<Elements> = (0..3).map(|place| canaries(&shape, &shares, place)).collect();
+    for (shares, theirs) in shares.into_iter().zip(&theirs) {
+        assert_eq!(shares.stray(theirs), None);
+        let mut uniform = Uniform::default();
+        uniform.add(shares.check(theirs).unwrap().shares());
+        uniform.check("shares of tables");
+    }
+}
+
+#[test]
+fn the_first_partner_whose_canary_is_not_right_is_found() {
+    let (shape, blocks) = (shape(100, &[2, 3, 1, 1]), blocks(100, &[2, 3, 1, 1]));
+    for (place, wrong) in [(0, 2), (0, 1), (2, 3), (3, 0)] {
+        let shares = exchanged(shape, &blocks, &seeds(4), |_, _| {});
+        let theirs = canaries(&shape, &shares, place);
+        let parts = shape.partners(place).enumerate().map(|(at, other)| match other == wrong {
+            true => Elements::zeros(Width::Two, 1),
+            false => theirs.slice(at..at + 1),
+        });
+        let parts: Vec<Elements> = parts.collect();
+        let spoiled = Elements::concat(Width::Two, parts.iter()).unwrap();
+        assert_eq!(shares[place].stray(&spoiled), Some(wrong), "{place}");
     }
 }

@@ -6,7 +6,6 @@ use super::{SMALLEST_SHARE, party};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
-use crate::report::plot::Colours;
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
 use crate::report::{Disclosure, Opened, Report, plot};
@@ -21,9 +20,33 @@ pub(super) const RESTS_ON: &str = "sealed: no value of a row left in a readable 
 /// In place of the course of an iteration.
 const NO_COURSE: &str = "The fit follows from one table: there is no course.";
 
+/// The same of several parties.
+const SEVERAL_REST_ON: &str = "sealed: no value of a row left in a readable form, and only declared tables opened; this rests on \
+                               parties that follow the protocol and on a dealer that colludes with none of them";
+
 /// What Bob knows of Alice's columns, which no meter of single columns shows.
 const OF_ALICE: &str = "of alice's columns bob learns how well they together explain his own, and how his own relate to alice's column \
                         means and, where he holds the outcome, to alice's part of the linear predictor";
+
+/// The same of several parties, at the leader and at another one.
+fn of_several(leader: Role, role: Role) -> String {
+    match role == leader {
+        true => format!(
+            "of {leader}'s columns each of the others learns how well all columns but its own together explain its own, and how its own \
+             relate to the column means of {leader} and of the parties before it and, where it holds the outcome, to the rest of the \
+             linear predictor"
+        ),
+        false => format!(
+            "of {role}'s columns {leader} learns how they relate to those of every other party; the others learn what is in how well all \
+             columns but their own together explain their own"
+        ),
+    }
+}
+
+/// What the mode rests on.
+fn rests_on(report: &Report) -> &'static str {
+    if report.parties.is_empty() { RESTS_ON } else { SEVERAL_REST_ON }
+}
 
 /// Whether the fit follows from one table.
 pub(super) fn one_table(report: &Report) -> bool {
@@ -58,7 +81,7 @@ pub fn opened_in_words(opened: &Opened) -> String {
 }
 
 /// What the other side could predict of single columns, the best predicted first; nothing where no column is metered.
-pub fn predictable(role: Option<Role>, disclosure: &Disclosure) -> Option<String> {
+pub fn predictable(report: &Report, role: Option<Role>, disclosure: &Disclosure) -> Option<String> {
     let mut columns: Vec<_> = disclosure.columns.iter().filter(|column| column.share > SMALLEST_SHARE).collect();
     columns.sort_by(|a, b| b.share.total_cmp(&a.share));
     let more = match columns.len().saturating_sub(NAMED_COLUMNS) {
@@ -69,8 +92,13 @@ pub fn predictable(role: Option<Role>, disclosure: &Disclosure) -> Option<String
     columns.truncate(NAMED_COLUMNS);
     let named: Vec<String> =
         columns.iter().map(|column| format!("{} ({})", visible(&column.term), r_squared(column.share))).collect();
-    let peer = partner(role, "the other party");
-    let from = format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ");
+    let from = match report.parties.is_empty() {
+        true => {
+            let peer = super::peer(report, role, "the other party");
+            format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ")
+        }
+        false => "all others together could predict, from their columns and what opened (R squared): ".to_string(),
+    };
     (!named.is_empty()).then(|| format!("{from}{}{more}", named.join(", ")))
 }
 
@@ -86,7 +114,7 @@ fn r_squared(share: f64) -> String {
 
 /// What stands behind `Privacy:` in the text.
 pub(super) fn privacy(report: &Report) -> Entry {
-    let mut lines = vec![(None, RESTS_ON.to_string())];
+    let mut lines = vec![(None, rests_on(report).to_string())];
     for (role, disclosure) in report.disclosure.each(report.role) {
         lines.extend(
             disclosure
@@ -94,7 +122,7 @@ pub(super) fn privacy(report: &Report) -> Entry {
                 .iter()
                 .map(|opened| (role, format!("opened to {}: {}", opened.to, opened_in_words(opened)))),
         );
-        lines.extend(about_columns(role, disclosure).into_iter().map(|sentence| (role, sentence)));
+        lines.extend(about_columns(report, role, disclosure).into_iter().map(|sentence| (role, sentence)));
     }
     ("Privacy:", lines)
 }
@@ -107,9 +135,13 @@ pub(super) fn no_account() -> Section {
 }
 
 /// What the other side learns of the columns of one.
-fn about_columns(role: Option<Role>, disclosure: &Disclosure) -> Vec<String> {
-    let of_alice = (role == Some(Role::Alice)).then(|| OF_ALICE.to_string());
-    predictable(role, disclosure).into_iter().chain(of_alice).collect()
+fn about_columns(report: &Report, role: Option<Role>, disclosure: &Disclosure) -> Vec<String> {
+    let beside = match (report.parties.first(), role) {
+        (Some(leader), Some(role)) => Some(of_several(*leader, role)),
+        (None, Some(Role::Alice)) => Some(OF_ALICE.to_string()),
+        (None, _) | (Some(_), None) => None,
+    };
+    predictable(report, role, disclosure).into_iter().chain(beside).collect()
 }
 
 /// What left one party, in the text.
@@ -130,15 +162,16 @@ pub(super) fn left_here(disclosure: &Disclosure, sent: Option<u64>) -> String {
 /// What each party showed the other, on the page.
 pub(super) fn disclosure(report: &Report) -> Section {
     let all = report.disclosure.each(report.role);
+    let several = !report.parties.is_empty();
     let section = Section::new("Who saw what")
         .page(html! {
-            p { strong { "Sealed: " } (RESTS_ON.trim_start_matches("sealed: ")) "." }
+            p { strong { "Sealed: " } (rests_on(report).trim_start_matches("sealed: ")) "." }
         })
         .page(html! { h3 { "Numbers that opened" } })
-        .table(opened(&all).into_iter().map(Column::page_only).collect())
+        .table(opened(report, &all).into_iter().map(Column::page_only).collect())
         .remark(html! {
-            "Unknown values: rows times the columns of the party that has fewer. The fewer numbers opened beside them, the less any \
-             single value can be solved for."
+            "Unknown values: rows times the columns of the party that has fewer" @if several { ", or of all others together" } ". The \
+             fewer numbers opened beside them, the less any single value can be solved for."
         })
         .page(html! { h3 { "All that left" } })
         .table(left(report, &all).into_iter().map(Column::page_only).collect())
@@ -146,34 +179,71 @@ pub(super) fn disclosure(report: &Report) -> Section {
             "Masked columns are uniform random numbers to a party that does not hold their mask. The dealer of the masks, which is the \
              coordinator unless the study names another, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
         });
+    let section = match learnt(report) {
+        None => section,
+        Some(table) => section.line("Who learnt what from whom:").table(table).remark(html! {
+            "The tables of all pairs open to the leader; another party receives its own part of the solution, which is one of all columns. \
+             Its masked columns pass by the leader to all others."
+        }),
+    };
     all.iter().fold(section, |section, (role, left)| {
         let name = party(*role);
         let section = section.page(html! {
             h3 { "Columns of " (name) }
-            @for sentence in about_columns(*role, left) { p { (capitalised(&sentence)) "." } }
+            @for sentence in about_columns(report, *role, left) { p { (capitalised(&sentence)) "." } }
         });
-        let Some(picture) = plot::predicted(role.unwrap_or(Role::Alice), &left.columns) else { return section };
+        let Some(picture) = plot::predicted(role.unwrap_or(Role::Alice), &left.columns, report.colours()) else { return section };
         let caption = html! {
-            "R squared of the centred column on the other party's columns, and on the outcome where it holds that, as the numbers that \
-             opened allow: at 100 % the other party could work the column out. "
+            @if several {
+                "R squared of the centred column on the columns of all others together, and on the outcome where they hold that, as the \
+                 numbers that opened allow: at 100 % they could work the column out. "
+            } @else {
+                "R squared of the centred column on the other party's columns, and on the outcome where it holds that, as the numbers that \
+                 opened allow: at 100 % the other party could work the column out. "
+            }
             @if left.columns.len() > plot::MOST_ROWS { "The " (plot::MOST_ROWS) " largest of " (left.columns.len()) " are drawn." }
         };
         section.figure(Some(picture), caption)
     })
 }
 
-/// Who saw what left one of two parties.
-fn partner(role: Option<Role>, unknown: &str) -> String {
-    role.map_or_else(|| unknown.to_string(), |role| role.partner().to_string())
+/// Of several parties: what opened of whose columns to whom.
+fn learnt(report: &Report) -> Option<Vec<Column>> {
+    let leader = *report.parties.first()?;
+    let left = |from: Role| report.disclosure.of(from).filter(|_| report.role.is_none_or(|own| own == from));
+    let numbers = |from: Role, to: Role| {
+        let opened = left(from)?.opened.iter().filter(|opened| opened.to == to);
+        Some(thousands(opened.map(|opened| opened.numbers).sum::<u64>()))
+    };
+    let text = |to: Role, from: Role| match (to == from, to == leader || from == leader, numbers(from, to)) {
+        (true, ..) => "-".to_string(),
+        (_, true, Some(numbers)) => format!("{numbers} numbers"),
+        (_, true, None) => "numbers".to_string(),
+        (_, false, _) => "in sums".to_string(),
+    };
+    let page = |to: Role, from: Role| match (to == from, to == leader, from == leader) {
+        (true, ..) => "-".to_string(),
+        (_, true, _) => format!("{}: its tables with the columns of all others and the outcome", text(to, from)),
+        (_, _, true) => format!("{}: the own part of the solution", text(to, from)),
+        (_, false, false) => format!("what is in the solution that {leader} sends"),
+    };
+    let to = report.parties.iter();
+    let names = Column::left("", to.clone().map(Role::to_string).collect()).heading("Learnt by");
+    let mut columns = vec![names.parties(to.clone().map(|role| Some(*role)), report.colours())];
+    columns.extend(report.parties.iter().map(|from| {
+        let cells = |of: &dyn Fn(Role, Role) -> String| to.clone().map(|to| of(*to, *from)).collect();
+        Column::left(&format!("from {from}"), cells(&text)).on_page(cells(&page)).class("wrap")
+    }));
+    Some(columns)
 }
 
-fn opened(all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
+fn opened(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     let rows: Vec<(Option<Role>, &Opened)> =
         all.iter().flat_map(|(role, left)| left.opened.iter().map(|opened| (*role, opened))).collect();
     let of = |value: &dyn Fn(&Opened) -> String| rows.iter().map(|(_, opened)| value(opened)).collect();
     vec![
         Column::left("From", rows.iter().map(|(role, _)| party(*role).to_string()).collect())
-            .parties(rows.iter().map(|(role, _)| *role), Colours::default()),
+            .parties(rows.iter().map(|(role, _)| *role), report.colours()),
         Column::left("To", of(&|opened| opened.to.name().to_string())),
         Column::left("What", of(&|opened| visible(&opened.what))).class("wrap"),
         Column::right("Size", of(&|opened| format!("{} x {}", thousands(opened.rows), thousands(opened.columns)))),
@@ -188,8 +258,8 @@ fn left(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     };
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
     vec![
-        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), Colours::default()),
-        Column::left("Seen by", of(&|role, _| partner(role, "the peer"))),
+        Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), report.colours()),
+        Column::left("Seen by", of(&|role, _| super::peer(report, role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| left.kinds())).class("wrap"),
         Column::right("Bytes", of(&|role, _| sent(role))),
     ]

@@ -70,18 +70,17 @@ impl Sizes {
         }
     }
 
-    /// The same at one of several parties. The leader answers each of the others, whose columns it knows in a run; before one it counts
-    /// them as those of one party, which is more. Another party tells it two parts of the intercept and, unless it is the last, where its means are.
-    pub fn of_several(self, study: &Study<Vertical>, role: Role, followers: &[usize]) -> Sizes {
+    /// The same at one of several parties, beside the columns of each of the others. The leader answers each of these. Another party tells
+    /// it two parts of the intercept and, unless it is the last, where its means are.
+    pub fn of_several(self, study: &Study<Vertical>, role: Role, others: &[usize]) -> Sizes {
         if !study.is_of_several() {
             return self;
         }
         let answer = |columns: usize| (columns as u64).saturating_mul(columns as u64 + 2).saturating_add(3);
-        let beside = match (self.leads(role), followers) {
-            (true, []) => answer(self.bob),
-            (true, followers) => followers.iter().map(|columns| answer(*columns)).fold(0, u64::saturating_add),
-            (false, _) if self.intercept && study.parties_in_order().last() != Some(&role) => 2 + self.bob as u64,
-            (false, _) => 2,
+        let beside = match self.leads(role) {
+            true => others.iter().map(|columns| answer(*columns)).fold(0, u64::saturating_add),
+            false if self.intercept && study.parties_in_order().last() != Some(&role) => 2 + self.bob as u64,
+            false => 2,
         };
         Sizes { beside: Some(beside), ..self }
     }
@@ -254,19 +253,20 @@ impl Sizes {
     }
 }
 
-/// Whether a party's table meets its own limits beside this number of columns of the peer, as far as that party can tell before it meets
-/// the other. `before` is what earlier runs let open.
+/// Whether a party's table meets its own limits beside these numbers of columns, one of each other party, as far as that party can tell
+/// before it meets them. `before` is what earlier runs let open.
 ///
 /// # Errors
 /// What may not open. Rows are settled later where the study asks for complete cases: then nothing is refused here.
-pub fn allowed(prepared: &Prepared, peer_columns: usize, before: Before) -> Result<(), Abort> {
+pub fn allowed(prepared: &Prepared, others: &[usize], before: Before) -> Result<(), Abort> {
     let Ok(encoded) = prepared.encoded() else { return Ok(()) };
     let block = &encoded.block;
     let own = block.columns() - usize::from(block.has_intercept());
     let role = prepared.role();
     let study = prepared.study();
+    let peer_columns = others.iter().sum();
     let (alice, bob) = if study.is_first(role) { (own, peer_columns) } else { (peer_columns, own) };
-    let sizes = Sizes::new(study, block.rows(), alice, bob).of_several(study, role, &[]);
+    let sizes = Sizes::new(study, block.rows(), alice, bob).of_several(study, role, others);
     countable(sizes.family, encoded)?;
     holds_range(&sizes)?;
     within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)

@@ -104,3 +104,69 @@ impl Opening {
         opened
     }
 }
+
+/// Who of several parties opens something to those it speaks with.
+#[derive(Debug, Clone, Copy)]
+pub struct OpeningOfSeveral<'a> {
+    /// All parties in order, the leader first.
+    pub parties: &'a [Role],
+    /// Who opens.
+    pub role: Role,
+    /// Rows of the data.
+    pub rows: u64,
+    /// Columns of the one that opens.
+    pub own: u64,
+    /// Whether the model has an intercept.
+    pub intercept: bool,
+}
+
+impl OpeningOfSeveral<'_> {
+    /// What the leader opens to each of the others, of which a number of columns stay; before it `left_over`, of those whose columns
+    /// depend on others how many they have.
+    pub fn of_leader(&self, stay: &[u64], left_over: &[(Role, u64)]) -> Vec<Opened> {
+        let one = |to: Role, what: String, [rows, columns]: [u64; 2], numbers: u64| {
+            let unknowns = self.rows * self.own.min(rows);
+            Opened { what, rows, columns, numbers, unknowns, to }
+        };
+        let left = left_over.iter().map(|(to, columns)| {
+            let what = format!("what the columns before leave of {to}'s");
+            one(*to, what, [*columns, *columns], columns * columns)
+        });
+        let answers = self.parties.iter().skip(1).zip(stay).map(|(to, stay)| {
+            let what = format!("{to}'s part of the solution with its covariance, two sums and a count");
+            one(*to, what, [*stay, stay + 2], stay * (stay + 2) + 3)
+        });
+        left.chain(answers).collect()
+    }
+
+    /// What another party opens to the leader, beside so many columns of all others together; how many of its own it has set aside,
+    /// where it was asked.
+    pub fn to_leader(&self, others: u64, dropped: Option<u64>) -> Vec<Opened> {
+        let OpeningOfSeveral { parties, role, rows, own, intercept } = *self;
+        let (to, stay) = (parties.first().copied().unwrap_or(role), own - dropped.unwrap_or(0).min(own));
+        let unknowns = rows * own.min(others);
+        let one = |what: String, [rows, columns]: [u64; 2], numbers: u64| Opened {
+            what,
+            rows,
+            columns,
+            numbers,
+            unknowns,
+            to,
+        };
+        let mut all = vec![one(
+            format!("cross-products of {role}'s columns with those of all others and the outcome"),
+            [others + 1, own],
+            (others + 1) * own,
+        )];
+        if let Some(dropped) = dropped {
+            let what = format!("which of {role}'s columns stay, and what they are");
+            all.push(one(what, [own, stay], own * stay + dropped));
+        }
+        all.push(one(format!("{role}'s part of the intercept and of its variance"), [1, 2], 2));
+        if intercept && parties.last() != Some(&role) {
+            let what = format!("the means of {role}'s columns, in the coordinates of their basis");
+            all.push(one(what, [1, stay], stay));
+        }
+        all
+    }
+}

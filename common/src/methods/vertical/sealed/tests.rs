@@ -369,7 +369,7 @@ fn rows_of_weight_zero_are_no_rows_that_hide_others() {
         let mut values = values.clone();
         values.iter_mut().enumerate().for_each(|(row, values)| values[5] = f64::from(row % 3 == 0));
         let prepared = prepared(&study, Role::Alice, &values, &Policy::default()).unwrap();
-        let abort = super::allowed(&prepared, 3, Before::default()).unwrap_err();
+        let abort = super::allowed(&prepared, &[3], Before::default()).unwrap_err();
         assert!(abort.to_string().starts_with("37 of the rows"), "{family}: {abort}");
     }
 }
@@ -396,7 +396,7 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
     let policy = Policy::default();
     // Few rows for the columns of both.
     let abort = refused(&values(49, false), &policy).unwrap();
-    let sentence = "49 of the rows, and 5 columns of both parties need 50; leave columns out, or loosen `sealed_rows_per_column` in your own \
+    let sentence = "49 of the rows, and 5 columns of all parties need 50; leave columns out, or loosen `sealed_rows_per_column` in your own \
                     policy";
     assert_eq!((abort.exit(), abort.to_string()), (Exit::Data, sentence.into()));
     // A two-valued column whose rarer value nine rows share, and one without enough entropy.

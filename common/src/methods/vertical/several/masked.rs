@@ -318,7 +318,12 @@ impl Relay {
             let parts: Vec<Elements> = shape.partners(place).map(of).collect();
             Elements::concat(shape.width, parts.iter()).map_err(|error| Abort::Bug(error.to_string()))
         };
-        let checked = shares.check(&with(0)?).map_err(|fault| Abort::Data(format!("{fault}: start the run again")))?;
+        let theirs = with(0)?;
+        let stray = shares.stray(&theirs).and_then(|place| lines.0.get(place.checked_sub(1)?));
+        let checked = shares.check(&theirs).map_err(|fault| match stray {
+            Some(line) => line.broke(peer_fault(fault)),
+            None => own_fault(fault),
+        })?;
         for (at, line) in lines.0.iter_mut().enumerate() {
             let canary = with(at + 1)?;
             line.leg().say(Body::Share(Share { canary, table: None }));

@@ -218,8 +218,9 @@ impl Fitting {
             let so_far = joined(&parts, &blocks).and_then(|reduction| table.reduce(&reduction));
             let so_far = so_far.as_ref().unwrap_or(table);
             if so_far.depends(parts.len()) {
-                let values = so_far.left_of(parts.len()).ok_or_else(out_of_order)?.as_slice().to_vec();
-                self.work.count(values.len())?;
+                let values = so_far.left_of(parts.len()).ok_or_else(out_of_order)?;
+                self.work.ask(lines.0[parts.len()].peer, values.ncols())?;
+                let values = values.as_slice().to_vec();
                 let leg = lines.0[parts.len()].leg();
                 leg.say(Body::Joint(Joint { what: JointKind::LeftOver, values }));
                 leg.await_answer("the columns that stay");

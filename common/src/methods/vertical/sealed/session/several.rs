@@ -5,6 +5,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::{Place, Work};
 use crate::conversation::Refusal;
+use crate::id::Role;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Body, Share};
 use crate::methods::vertical::several::Exchange;
@@ -19,6 +20,8 @@ pub(in super::super::super) struct Several {
     pub(super) exchange: Option<Exchange>,
     /// Columns that third parties have set aside.
     pub(super) dropped: usize,
+    /// At the leader: those that were asked which of their columns stay, and how many these are.
+    asked: Vec<(Role, u64)>,
 }
 
 impl Work {
@@ -53,7 +56,7 @@ impl Work {
         }
         let shape = self.shape_of_several(&columns)?;
         let exchange = Exchange::new((self.role, self.opening.peer), &self.study, self.opening.run, (shape, place));
-        self.several = Some(Several { exchange: Some(exchange), dropped: 0 });
+        self.several = Some(Several { exchange: Some(exchange), ..Several::default() });
         self.place = Place::Masked;
         Ok(())
     }
@@ -146,6 +149,20 @@ impl Work {
     /// Columns that third parties have set aside.
     pub(in super::super) fn dropped_elsewhere(&self) -> usize {
         self.several.as_ref().map_or(0, |several| several.dropped)
+    }
+
+    /// At the leader: one of the others is about to be asked which of its columns stay.
+    pub(in super::super::super) fn ask(&mut self, to: Role, columns: usize) -> Result<(), Abort> {
+        self.count(columns * columns)?;
+        if let Some(several) = &mut self.several {
+            several.asked.push((to, columns as u64));
+        }
+        Ok(())
+    }
+
+    /// Who was asked that, in order.
+    pub(in super::super) fn asked(&self) -> &[(Role, u64)] {
+        self.several.as_ref().map_or(&[], |several| &several.asked)
     }
 
     /// At the leader: the parts of all others of the intercept have come.

@@ -76,7 +76,7 @@ fn alices_own_limit_counts_the_table_that_opens_to_bob() {
     };
     let refused = |study: &Arc<Study<Vertical>>, numbers: f64| {
         let table = prepared(study, Role::Alice, &values, &share(numbers)).unwrap();
-        allowed(&table, 3, Before::default()).is_err()
+        allowed(&table, &[3], Before::default()).is_err()
     };
     assert_eq!([16.0, 17.0].map(|numbers| refused(&study("sealed", ""), numbers)), [true, false]);
     assert_eq!([25.0, 26.0].map(|numbers| refused(&both(""), numbers)), [true, false]);

@@ -159,7 +159,7 @@ fn a_poisson_range_without_digits_is_refused_before_a_column_leaves() {
     let refusal = |range: f64| {
         let study = fixed(POISSON, range);
         let table = prepared(&study, Role::Alice, &values, &Policy::default()).unwrap();
-        allowed(&table, 3, Before::default())
+        allowed(&table, &[3], Before::default())
     };
     assert!(refusal(6.0).is_ok());
     let said = refusal(8.0).unwrap_err();

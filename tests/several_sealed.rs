@@ -1,0 +1,478 @@
+//! Sealed fits of several parties over simulated lines: what leaves and opens, and what is refused.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::message::{Body, Dealt, Joint, JointKind, Message, Share};
+use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
+use fedreg_common::methods::vertical::sealed::allowed;
+use fedreg_common::privacy::ledger::Before;
+use fedreg_common::privacy::openings::{Account, NotOpened, OneRun, Opens};
+use fedreg_common::secure::open::Limits;
+use fedreg_common::secure::ring::{Elements, Width};
+use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+use fedreg_common::sim::dealer::dealer;
+use fedreg_common::sim::pair::Faults;
+use fedreg_common::sim::several::run_several_dealt;
+use fedreg_common::study::{Study, Vertical};
+use fedreg_tests::several::{LOOSE, blocks, fitted, run_sealed, sealed_sessions, study_sealed};
+use fedreg_tests::vectors::{self, Case, Glm};
+use fedreg_tests::vertical::{RUN, frame};
+
+const ANNA: &str = "anna";
+const BEN: &str = "ben";
+const CLEO: &str = "cleo";
+
+fn role(name: &str) -> Role {
+    name.parse().unwrap()
+}
+
+fn case(name: &str) -> Case {
+    vectors::all::<Glm>("glm").into_iter().find(|glm| glm.case.name == name).unwrap().case
+}
+
+fn study(case: &Case) -> Study<Vertical> {
+    let blocks = blocks(case, 3);
+    study_sealed(case, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), "all")
+}
+
+/// Sums what a party lets open.
+struct Sum(Arc<Mutex<u64>>);
+
+impl Account for Sum {
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        OneRun.may_open(opens)
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        *self.0.lock().unwrap() = opens.numbers;
+        self.may_open(opens)
+    }
+}
+
+#[test]
+fn lossy_lines_give_the_bits_of_clean_ones_in_sealed_mode() {
+    for name in ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_missing"] {
+        let case = case(name);
+        let study = study(&case);
+        let run = |faults| fitted(run_sealed(&study, &case.file(), faults, |_, _| {}, |_, _| {}));
+        let clean = run(Faults::NONE);
+        for seed in 0..5 {
+            let faults = Faults { drop: 0.1, duplicate: 0.1, reorder: 0.05, seed };
+            assert_eq!(run(faults), clean, "{name} {seed}");
+        }
+    }
+}
+
+/// What a message says, as far as its kind and its purpose go.
+fn what(body: &Body) -> String {
+    match body {
+        Body::Share(Share { table: None, .. }) => "canaries".to_string(),
+        Body::Share(Share { table: Some(_), .. }) => "shares of tables".to_string(),
+        Body::Joint(Joint { what, .. }) => format!("{what:?}"),
+        Body::Masked(_) => "masked".to_string(),
+        Body::Results(_) => "results".to_string(),
+        Body::Hello(_) | Body::Rows(_) | Body::Shared(_) | Body::Complete(_) | Body::Go => "agreement".to_string(),
+        _ => "something else".to_string(),
+    }
+}
+
+#[test]
+fn nothing_but_masked_columns_shares_numbers_of_the_solution_and_results_leaves() {
+    for (name, asked) in [("gaussian_diabetes", false), ("gaussian_collinear_across", true)] {
+        let case = case(name);
+        let study = study(&case);
+        let (leader, mut said, mut elements) = (role(ANNA), BTreeMap::new(), BTreeMap::new());
+        let observe = |to: Role, message: &Message| {
+            let from = message.header.sender;
+            assert!(from == leader || to == leader, "{from} speaks to {to}");
+            said.entry((from == leader, to)).or_insert_with(BTreeSet::new).insert(what(&message.body));
+            if let Body::Masked(masked) = &message.body {
+                *elements.entry((from, to)).or_insert(0) += masked.entries.count();
+            }
+        };
+        let fits = fitted(run_sealed(&study, &case.file(), Faults::NONE, observe, |_, _| {}));
+        let of = |kinds: &[&str]| kinds.iter().map(|kind| kind.to_string()).collect::<BTreeSet<_>>();
+        let up = of(&["agreement", "masked", "canaries", "shares of tables", "Means", "results"]);
+        let down = of(&["agreement", "Columns", "masked", "canaries", "Answer", "results"]);
+        for follower in [BEN, CLEO].map(role) {
+            let mut down = down.clone();
+            let told = &said[&(true, follower)];
+            if asked && told.contains("LeftOver") {
+                down.insert("LeftOver".to_string());
+            }
+            assert_eq!(*told, down, "{name}: to {follower}");
+        }
+        let mut came = said[&(false, leader)].clone();
+        assert_eq!(came.remove("Reduction"), asked, "{name}");
+        assert_eq!(came, up, "{name}");
+        // Every block leaves once behind its mask, with a canary, and the leader hands each of the others all but its own.
+        let rows = fits[0].statistics.nobs as usize;
+        let own: Vec<usize> = blocks(&case, 3).iter().map(Vec::len).collect();
+        if name == "gaussian_diabetes" {
+            let wide = [own[0] + 2, own[1] + 1, own[2] + 1];
+            for (at, follower) in [(1, BEN), (2, CLEO)] {
+                let follower = role(follower);
+                assert_eq!(elements[&(follower, leader)], rows * wide[at]);
+                assert_eq!(elements[&(leader, follower)], rows * (wide.iter().sum::<usize>() - wide[at]));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_opens_is_counted_number_by_number_and_stands_in_the_report() {
+    for name in
+        ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_duplicate_across", "gaussian_offset_no_intercept"]
+    {
+        let case = case(name);
+        let study = Arc::new(study(&case));
+        let parties = study.parties_in_order();
+        let sums: Vec<Arc<Mutex<u64>>> = parties.iter().map(|_| Arc::default()).collect();
+        let account = |role: Role| -> Box<dyn Account + Send> {
+            let at = parties.iter().position(|party| *party == role).unwrap();
+            Box::new(Sum(Arc::clone(&sums[at])))
+        };
+        let (mut hub, mut sessions) =
+            sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, account).unwrap();
+        // Numbers in the clear that each party has said, and its shares of tables.
+        let mut said: BTreeMap<Role, u64> = BTreeMap::new();
+        let observe = |_: Role, message: &Message| {
+            let numbers = match &message.body {
+                Body::Share(Share { table: Some(table), .. }) => table.count(),
+                Body::Joint(Joint { what: JointKind::Reduction, values }) => values.len() - 1,
+                Body::Joint(Joint { what, values }) if *what != JointKind::Columns => values.len(),
+                _ => 0,
+            };
+            *said.entry(message.header.sender).or_insert(0) += numbers as u64;
+        };
+        let deal = dealer(&study, RUN, |_, _| {});
+        let fits: Vec<VerticalFit> = fitted(run_several_dealt(&mut hub, &mut sessions, Faults::NONE, observe, deal));
+        for ((fit, party), sum) in fits.iter().zip(&parties).zip(&sums) {
+            let opened = &fit.disclosure.opened;
+            let listed: u64 = opened.iter().map(|opened| opened.numbers).sum();
+            assert_eq!(listed, *sum.lock().unwrap(), "{name} {party}: {opened:?}");
+            assert_eq!(listed, said[party], "{name} {party}: {opened:?}");
+            let told = opened.iter().map(|opened| opened.to);
+            match *party == parties[0] {
+                true => assert!(told.clone().all(|to| to != parties[0]) && told.count() >= parties.len() - 1),
+                false => assert!(told.clone().all(|to| to == parties[0]) && told.count() >= 2),
+            }
+        }
+    }
+}
+
+/// Runs a fit of which `spoil` changes what the one says to the other; where it ends, and how.
+fn spoiled(name: &str, mut spoil: impl FnMut(Role, Role, &mut Message)) -> (Role, Abort) {
+    let case = case(name);
+    let study = Arc::new(study(&case));
+    let parties = study.parties_in_order();
+    let (mut hub, mut followers) =
+        sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, |_| Box::new(OneRun)).unwrap();
+    let mut deal = dealer(&study, RUN, |_, _| {});
+    let mut waiting: VecDeque<(Role, Role, Message)> = VecDeque::new();
+    for follower in &mut followers {
+        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
+        waiting.push_back((follower.role(), parties[0], message.into()));
+    }
+    loop {
+        let mut orders = Vec::new();
+        while let Some(order) = hub.order() {
+            orders.push((0, order));
+        }
+        for (at, follower) in followers.iter_mut().enumerate() {
+            while let Some(order) = follower.order() {
+                orders.push((at + 1, order));
+            }
+        }
+        for (at, order) in orders {
+            let dealt = deal(at, order).into_iter();
+            waiting.extend(dealt.map(|(to, message)| (Role::Coordinator, parties[to], message)));
+        }
+        let (from, to, mut message) = waiting.pop_front().expect("the fit went to its end");
+        spoil(from, to, &mut message);
+        if to == parties[0] {
+            let says = match hub.receive(from, message) {
+                Ok(says) => says,
+                Err(abort) => return (to, abort),
+            };
+            for (peer, turn) in says {
+                if let Turn::Send(message) | Turn::FinishAndSend { last: message, .. } = turn {
+                    waiting.push_back((to, peer, message.into()));
+                }
+            }
+            continue;
+        }
+        let follower = followers.iter_mut().find(|follower| follower.role() == to).unwrap();
+        match follower.receive(from, message) {
+            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => {
+                waiting.push_back((to, parties[0], answer.into()));
+            }
+            Ok(Turn::Wait | Turn::Finish(_)) => {}
+            Err(abort) => return (to, abort),
+        }
+    }
+}
+
+fn changed(entries: &mut Elements) {
+    let one = Elements::from_integers(entries.width(), &vec![1; entries.count()]);
+    entries.add(&one).unwrap();
+}
+
+/// What is wrong, a piece of the sentence, in which fit, and how it is made wrong.
+type Wrong = (&'static str, &'static str, &'static str, fn(&mut Body));
+
+/// Changes what is said on one line and looks where the run ends, and whom the sentence names.
+fn ends(cases: &[Wrong], [from, to, named]: [&str; 3]) {
+    for (what, says, name, spoil) in cases {
+        let (at, abort) = spoiled(name, |sender, receiver, message| {
+            if sender.name() == from && receiver.name() == to {
+                spoil(&mut message.body);
+            }
+        });
+        let Abort::Peer { peer, .. } = &abort else { panic!("{what}: {abort}") };
+        assert_eq!((at.name(), peer.name()), (to, named), "{what}: {abort}");
+        assert!(abort.to_string().contains(says), "{what}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{what}");
+    }
+}
+
+const DIABETES: &str = "gaussian_diabetes";
+const DEPENDENT: &str = "gaussian_collinear_across";
+
+fn of_masked(body: &mut Body, change: impl FnOnce(&mut Elements, &mut u64)) {
+    if let Body::Masked(masked) = body {
+        change(&mut masked.entries, &mut masked.first);
+    }
+}
+
+fn of_table(body: &mut Body, change: impl FnOnce(&mut Option<Elements>)) {
+    if let Body::Share(Share { table, .. }) = body
+        && table.is_some()
+    {
+        change(table);
+    }
+}
+
+fn of_canary(body: &mut Body, change: impl FnOnce(&mut Share)) {
+    if let Body::Share(share) = body
+        && share.table.is_none()
+    {
+        change(share);
+    }
+}
+
+fn of_joint(body: &mut Body, kind: JointKind, change: impl FnOnce(&mut Vec<f64>)) {
+    if let Body::Joint(Joint { what, values }) = body
+        && *what == kind
+    {
+        change(values);
+    }
+}
+
+#[test]
+fn what_a_follower_may_not_say_in_sealed_mode_ends_the_run_with_its_name() {
+    let cases: [Wrong; 13] = [
+        ("a column less", "values of masked columns", DIABETES, |body| {
+            of_masked(body, |entries, _| *entries = entries.slice(442..entries.count()))
+        }),
+        ("elements of another ring", "values of masked columns", DIABETES, |body| {
+            of_masked(body, |entries, _| *entries = Elements::zeros(Width::One, entries.count()))
+        }),
+        ("another place", "row block", DIABETES, |body| of_masked(body, |_, first| *first += 1)),
+        ("canaries in place of columns", "expected masked columns", DIABETES, |body| {
+            if let Body::Masked(masked) = body {
+                *body = Body::Share(Share { canary: masked.entries.slice(0..2), table: None });
+            }
+        }),
+        ("one canary", "values of shares of canaries", DIABETES, |body| {
+            of_canary(body, |share| share.canary = share.canary.slice(0..1))
+        }),
+        ("canaries with a table", "expected shares of canaries", DIABETES, |body| {
+            of_canary(body, |share| share.table = Some(share.canary.clone()))
+        }),
+        ("a canary that is not right", "out of step", DIABETES, |body| {
+            of_canary(body, |share| changed(&mut share.canary))
+        }),
+        ("no table", "expected shares of tables", DIABETES, |body| of_table(body, |table| *table = None)),
+        ("a share less", "shares of tables", DIABETES, |body| {
+            of_table(body, |table| *table = table.as_ref().map(|table| table.slice(1..table.count())))
+        }),
+        ("a share beyond what columns can give", "beyond its bound", DIABETES, |body| {
+            of_table(body, |table| *table = table.as_ref().map(|table| Elements::zeros(table.width(), table.count())))
+        }),
+        ("one number too many", "values of means", DIABETES, |body| {
+            of_joint(body, JointKind::Means, |values| values.push(0.0))
+        }),
+        ("means that are no numbers", "not finite", DIABETES, |body| {
+            of_joint(body, JointKind::Means, |values| values[0] = f64::NAN)
+        }),
+        ("columns that stay and never were", "columns that stay", DEPENDENT, |body| {
+            of_joint(body, JointKind::Reduction, |values| values[0] = 1e9)
+        }),
+    ];
+    ends(&cases, [CLEO, ANNA, CLEO]);
+    // Where its means are is said by all but the last.
+    ends(
+        &[("no place of the means", "values of means", DIABETES, |body| {
+            of_joint(body, JointKind::Means, |values| values.truncate(2))
+        })],
+        [BEN, ANNA, BEN],
+    );
+}
+
+#[test]
+fn what_the_leader_may_not_say_in_sealed_mode_ends_the_run_with_its_name() {
+    let cases: [Wrong; 14] = [
+        ("columns of two of three", "values of columns of each party", DIABETES, |body| {
+            of_joint(body, JointKind::Columns, |values| values.truncate(2))
+        }),
+        ("another number of own columns", "columns of each party", DIABETES, |body| {
+            of_joint(body, JointKind::Columns, |values| values[2] += 1.0)
+        }),
+        ("columns that do not add up", "columns of each party", DIABETES, |body| {
+            of_joint(body, JointKind::Columns, |values| values[0] += 1.0)
+        }),
+        ("half a column", "columns of each party", DIABETES, |body| {
+            of_joint(body, JointKind::Columns, |values| {
+                values[0] += 0.5;
+                values[1] -= 0.5;
+            })
+        }),
+        ("no columns", "expected columns of each party", DIABETES, |body| {
+            if let Body::Joint(Joint { what: what @ JointKind::Columns, .. }) = body {
+                *what = JointKind::Answer;
+            }
+        }),
+        ("a column less of another", "values of masked columns", DIABETES, |body| {
+            of_masked(body, |entries, _| *entries = entries.slice(442..entries.count()))
+        }),
+        ("another place", "row block", DIABETES, |body| of_masked(body, |_, first| *first += 1)),
+        ("one canary", "shares of canaries", DIABETES, |body| {
+            of_canary(body, |share| share.canary = share.canary.slice(0..1))
+        }),
+        ("canaries that are not right", "out of step", DIABETES, |body| {
+            of_canary(body, |share| changed(&mut share.canary))
+        }),
+        ("a table for a follower", "expected shares of canaries", DIABETES, |body| {
+            of_canary(body, |share| share.table = Some(share.canary.clone()))
+        }),
+        ("a solution of another size", "values of the joint solution", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| values.push(0.0))
+        }),
+        ("residuals below zero", "the joint solution", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| {
+                let residual = values.len() - 3;
+                values[residual] = -1.0;
+            })
+        }),
+        ("fewer columns set aside than here", "columns that are set aside", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| *values.last_mut().unwrap() = -1.0)
+        }),
+        ("what is left of other columns", "values of what columns leave", DEPENDENT, |body| {
+            of_joint(body, JointKind::LeftOver, |values| values.truncate(values.len() - 1))
+        }),
+    ];
+    ends(&cases, [ANNA, CLEO, ANNA]);
+}
+
+#[test]
+fn what_the_dealer_may_not_send_ends_the_run_before_a_table_opens() {
+    for (place, name) in [(0, ANNA), (1, BEN), (2, CLEO)] {
+        let case = case(DIABETES);
+        let mut opened = false;
+        let observe = |_: Role, message: &Message| {
+            opened |= matches!(&message.body, Body::Share(share) if share.table.is_some());
+        };
+        let ended = run_sealed(&study(&case), &case.file(), Faults::NONE, observe, |to, dealt| {
+            if let (true, Dealt::Seed(seed)) = (to == place, dealt) {
+                seed[0] ^= 1;
+            }
+        });
+        let abort = ended.results.iter().flatten().find_map(|result| result.as_ref().err()).unwrap();
+        assert!(abort.to_string().contains("out of step") && !opened, "{name}: {abort}");
+        assert_eq!(abort.exit(), Exit::Peer, "{name}");
+    }
+    let mut first = None;
+    let seeds = spoiled(DIABETES, |from, to, message| {
+        if let (Body::Dealt(Dealt::Correction(_)), Some(seed), CLEO) = (&message.body, &first, to.name()) {
+            message.body = Body::Dealt(Dealt::Seed(*seed));
+        } else if let (Body::Dealt(Dealt::Seed(seed)), Role::Coordinator) = (&message.body, from) {
+            first = Some(*seed);
+        }
+    });
+    assert!(matches!(seeds, (_, Abort::Peer { peer: Role::Coordinator, fault: PeerFault::Kind { .. } })), "{seeds:?}");
+    let (at, abort) = spoiled(DIABETES, |_, to, message| {
+        if let (Body::Dealt(Dealt::Correction(correction)), CLEO) = (&mut message.body, to.name()) {
+            *correction = correction.slice(1..correction.count());
+        }
+    });
+    assert!(at == role(CLEO) && matches!(abort, Abort::Peer { peer: Role::Coordinator, .. }), "{abort}");
+}
+
+#[test]
+fn the_limits_count_the_columns_of_all_others_together() {
+    let case = case(DIABETES);
+    let columns: Vec<String> = case.alice.iter().chain(&case.bob).cloned().collect();
+    // 442 rows: six columns of two parties need 360, ten of three 600.
+    let limits = Limits { rows_per_column: 60, ..LOOSE };
+    for (blocks, says) in [
+        (vec![&columns[..3], &columns[3..6]], None),
+        (
+            vec![&columns[..3], &columns[3..6], &columns[6..]],
+            Some("442 of the rows, and 10 columns of all parties need 600; leave columns out"),
+        ),
+    ] {
+        let study = Arc::new(study_sealed(&case, &blocks, "all"));
+        let (mut hub, mut sessions) =
+            sealed_sessions(&study, |role| frame(&study, role, &case.file()), limits, |_| Box::new(OneRun)).unwrap();
+        let mut masked = false;
+        let observe = |_: Role, message: &Message| masked |= matches!(message.body, Body::Masked(_));
+        let deal = dealer(&study, RUN, |_, _| {});
+        let ended = run_several_dealt(&mut hub, &mut sessions, Faults::NONE, observe, deal);
+        let abort = ended.results.iter().flatten().find_map(|result| result.as_ref().err());
+        assert_eq!((masked, abort.is_some()), (says.is_none(), says.is_some()), "{abort:?}");
+        for (place, role) in study.parties_in_order().into_iter().enumerate() {
+            let policy = Policy { limits, ..Policy::default() };
+            let prepared = Prepared::new(Arc::clone(&study), role, policy, frame(&study, role, &case.file())).unwrap();
+            let others: Vec<usize> =
+                blocks.iter().enumerate().filter(|(at, _)| *at != place).map(|(_, block)| block.len()).collect();
+            let checked = allowed(&prepared, &others, Before::default());
+            match says {
+                None => checked.unwrap(),
+                Some(says) => {
+                    assert!(abort.unwrap().to_string().starts_with(says), "{abort:?}");
+                    assert!(checked.unwrap_err().to_string().starts_with(says), "{role}");
+                }
+            }
+        }
+    }
+    // Of the second of three, with one and seven columns beside its two: 2 x 9 in tables, two of the intercept, two of its means.
+    let study = Arc::new(study_sealed(&case, &[&columns[..1], &columns[1..3], &columns[3..]], "all"));
+    for (most, passes) in [(22.0, true), (21.0, false)] {
+        let limits = Limits { opened_share: (most + 0.5) / (442.0 * 2.0), ..LOOSE };
+        let policy = Policy { limits, ..Policy::default() };
+        let table = frame(&study, role(BEN), &case.file());
+        let prepared = Prepared::new(Arc::clone(&study), role(BEN), policy, table).unwrap();
+        assert_eq!(allowed(&prepared, &[1, 7], Before::default()).is_ok(), passes, "{most}");
+    }
+}
+
+#[test]
+fn the_sealed_study_of_the_three_institutions_keeps_the_limits_and_with_a_column_more_it_does_not() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/three-institutions");
+    let text = std::fs::read_to_string(folder.join("study-sealed.toml")).unwrap();
+    let study = Arc::new(Study::parse(&text).unwrap().vertical().unwrap());
+    let (leader, office) = (study.parties_in_order()[0], role("office"));
+    assert_eq!((leader.name(), study.guarantee.mode().name()), ("hospital", "sealed"));
+    let table = frame(&study, office, &folder.join("office.csv"));
+    let prepared = Prepared::new(Arc::clone(&study), office, Policy::default(), table).unwrap();
+    let columns: Vec<usize> =
+        study.others(office).iter().map(|other| study.method.parties[other].columns.len()).collect();
+    allowed(&prepared, &columns, Before::default()).unwrap();
+    let refused = allowed(&prepared, &[columns[0], columns[1] + 1], Before::default()).unwrap_err();
+    assert!(refused.to_string().starts_with("column `sex`"), "{refused}");
+}
