@@ -58,7 +58,8 @@ fn lossy_lines_give_the_bits_of_clean_ones_in_sealed_mode() {
     for name in ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_missing"] {
         let case = case(name);
         let study = study(&case);
-        let run = |faults| fitted(run_sealed(&study, &case.file(), faults, |_, _| {}, |_, _| {}));
+        // As text, since a certificate that is no number is not equal to itself.
+        let run = |faults| format!("{:?}", fitted(run_sealed(&study, &case.file(), faults, |_, _| {}, |_, _| {})));
         let clean = run(Faults::NONE);
         for seed in 0..5 {
             let faults = Faults { drop: 0.1, duplicate: 0.1, reorder: 0.05, seed };
@@ -467,7 +468,7 @@ fn the_sealed_study_of_the_three_institutions_keeps_the_limits_and_with_a_column
     let text = std::fs::read_to_string(folder.join("study-sealed.toml")).unwrap();
     let study = Arc::new(Study::parse(&text).unwrap().vertical().unwrap());
     let (leader, office) = (study.parties_in_order()[0], role("office"));
-    assert_eq!((leader.name(), study.guarantee.mode().name()), ("hospital", "sealed"));
+    assert!(leader.name() == "hospital" && study.is_dealt());
     let table = frame(&study, office, &folder.join("office.csv"));
     let prepared = Prepared::new(Arc::clone(&study), office, Policy::default(), table).unwrap();
     let columns: Vec<usize> =

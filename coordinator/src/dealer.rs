@@ -14,6 +14,7 @@ use fedreg_common::id::{Digest, Role, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
 use fedreg_common::secure::dealing::{Dealing, Portion, Product, Step};
 use fedreg_common::secure::product::{Correction, Dealer, SeveralDealer, Shape, Side};
+use fedreg_common::secure::ring::Elements;
 use fedreg_common::study::{Study, Vertical, VerticalGuarantee};
 use fedreg_proto::dealer::{Answer, Caller, Ordered};
 use fedreg_proto::link::Notice;
@@ -438,12 +439,15 @@ async fn deal_several(
         let mut dealer = dealer;
         while dealer.step() {
             if stop.load(Ordering::Relaxed) {
-                return Ok(Vec::new());
+                return Ok(None);
             }
         }
-        dealer.finish().map_err(|fault| fault.to_string())
+        dealer.finish().map(Some).map_err(|fault| fault.to_string())
     };
-    let corrections = tokio::task::spawn_blocking(work).await.map_err(|panic| panic.to_string())??;
+    let computed: Result<Option<Vec<Elements>>, String> =
+        tokio::task::spawn_blocking(work).await.map_err(|panic| panic.to_string())?;
+    // The parties of a run that has ended were told so, and hear nothing after it.
+    let Some(corrections) = computed? else { return Ok(()) };
     for (entries, line) in corrections.into_iter().zip(lines.iter().skip(1)) {
         drop(line.send(Answer::Dealt(Dealt::Correction(entries))).await);
     }

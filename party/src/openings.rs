@@ -23,9 +23,9 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     table.identifiers().iter().for_each(|id| digester.push(id));
     let rows = digester.rows().to_vec();
     let persons = digester.finish(u32::MAX)?;
-    // Those to whom something opens.
+    // What the leader of several tells one of the others is in sums that hold the columns of all.
     let certificate = |peer: Role| job.party().certificate(peer).map(str::to_string);
-    let peers = job.study.peers(job.role).into_iter().map(certificate).collect::<Result<Vec<_>, Failure>>()?;
+    let peers = job.study.others(job.role).into_iter().map(certificate).collect::<Result<Vec<_>, Failure>>()?;
     let (run, data_set, study) = (run.to_string(), config.data_set(), job.study.digest().to_string());
     let shown =
         PlainRun { run: run.clone(), data_set: data_set.clone(), persons, peers: peers.clone(), study: study.clone() };
