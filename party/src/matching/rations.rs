@@ -51,7 +51,7 @@ fn lines(path: &Path) -> Result<BTreeSet<String>, Failure> {
 /// The certificate names of those with whom this party matches.
 fn peers(party: Party<'_>) -> Result<Vec<&str>, Failure> {
     let peers = party.study.peers(party.role).into_iter();
-    Ok(peers.map(|peer| party.certificate(peer)).collect::<Result<_, _>>()?)
+    peers.map(|peer| party.certificate(peer)).collect()
 }
 
 /// Matches with a peer that were made, and how many may be made in all.
