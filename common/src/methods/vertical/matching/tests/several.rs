@@ -46,6 +46,9 @@ fn parties(rules: &Rules, tables: Tables<'_>) -> (Hub<MatchCentre>, Vec<MatchSes
     (leader(rules, tables[0], Vec::new()), followers.into())
 }
 
+/// Messages without repeats: by sender, receiver and number.
+type Distinct = BTreeMap<(Role, Role, u64), Message>;
+
 /// What was said, with its receiver.
 type Said = Vec<(Role, Message)>;
 
@@ -131,7 +134,7 @@ fn a_line_with_faults_brings_the_same_bytes() {
     let tables = tables.each_ref().map(Vec::as_slice);
     let rules = rules_of_three(&[vec![0]], 5);
     let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.2, seed: 3 };
-    let distinct = |said: Said| -> BTreeMap<(Role, Role, u64), Message> {
+    let distinct = |said: Said| -> Distinct {
         said.into_iter().map(|(to, message)| ((message.header.sender, to, message.header.sequence), message)).collect()
     };
     let (clean, broken) = (run_with(&rules, tables, Faults::NONE), run_with(&rules, tables, faults));
@@ -435,7 +438,8 @@ fn entries_of_several_passes_are_one_record_only_where_that_can_be() {
     };
     let tables: [Vec<Row>; 3] = [rows(0), shifted(0), shifted(0)];
     let tables = tables.each_ref().map(Vec::as_slice);
-    let cases: [(&str, fn(&mut Vec<u8>)); 4] = [
+    type Change = fn(&mut Vec<u8>);
+    let cases: [(&str, Change); 4] = [
         ("a later pass", |bytes| bytes[..4].copy_from_slice(&1_u32.to_le_bytes())),
         ("behind the list", |bytes| bytes[..8].copy_from_slice(&[0, 0, 0, 0, 20, 0, 0, 0])),
         ("one place for two", |bytes| bytes.chunks_mut(8).for_each(|entry| entry.fill(0))),
@@ -493,7 +497,7 @@ fn a_follower_cannot_speak_for_another_and_cannot_change_what_it_said() {
 
 /// A run in which the leader is killed once it has taken in a number of messages, and goes on with what it kept: what all found, and every
 /// message without repeats.
-fn killed(rules: &Rules, tables: Tables<'_>, after: usize) -> (Vec<Matched>, BTreeMap<(Role, Role, u64), Message>) {
+fn killed(rules: &Rules, tables: Tables<'_>, after: usize) -> (Vec<Matched>, Distinct) {
     let kept = [Kept::default(), Kept::default()];
     let leader_again = |begun: bool| {
         let journal = |kept: &Kept| {
@@ -505,8 +509,9 @@ fn killed(rules: &Rules, tables: Tables<'_>, after: usize) -> (Vec<Matched>, BTr
     let mut hub = leader_again(false);
     let mut followers = [1, 2].map(|at| follower(at, inputs(rules, tables[at])));
     let mut results: [Option<Matched>; 3] = [None, None, None];
-    let mut said: BTreeMap<(Role, Role, u64), Message> = BTreeMap::new();
-    let (mut up, mut down): (Vec<(usize, Message)>, Vec<(usize, Message)>) = (Vec::new(), Vec::new());
+    let mut said = Distinct::new();
+    let mut up: Vec<(usize, Message)> = Vec::new();
+    let mut down: Vec<(usize, Message)> = Vec::new();
     let mut note = |to: Role, message: &Message| {
         let place = (message.header.sender, to, message.header.sequence);
         let before = said.entry(place).or_insert_with(|| message.clone());
@@ -520,7 +525,6 @@ fn killed(rules: &Rules, tables: Tables<'_>, after: usize) -> (Vec<Matched>, BTr
     }
     for _ in 0..10_000 {
         if results.iter().all(Option::is_some) {
-            drop(note);
             return (results.map(Option::unwrap).into(), said);
         }
         let says = if !up.is_empty() {
