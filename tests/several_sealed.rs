@@ -332,7 +332,10 @@ fn what_the_leader_may_not_say_in_sealed_mode_ends_the_run_with_its_name() {
             of_joint(body, JointKind::Columns, |values| values.truncate(2))
         }),
         ("another number of own columns", "columns of each party", DIABETES, |body| {
-            of_joint(body, JointKind::Columns, |values| values[2] += 1.0)
+            of_joint(body, JointKind::Columns, |values| {
+                values[0] -= 1.0;
+                values[2] += 1.0;
+            })
         }),
         ("columns that do not add up", "columns of each party", DIABETES, |body| {
             of_joint(body, JointKind::Columns, |values| values[0] += 1.0)

@@ -22,7 +22,7 @@ const ELEMENT: u64 = 16;
 pub(super) const MESSAGE: u64 = 95;
 const MESSAGES: u64 = 6;
 /// The same of several parties, on each line.
-const MESSAGES_OF_SEVERAL: u64 = 7;
+const MESSAGES_OF_SEVERAL: u64 = 8;
 /// A key of the study in a greeting, beside its name.
 const KEY: u64 = 38;
 
@@ -354,9 +354,7 @@ impl Forecast<'_> {
     /// What can be learnt from the tables that open.
     fn reveals(&self) -> &'static str {
         match (self.study.is_of_several(), self.leads) {
-            (true, true) => {
-                "how well all columns but those of one of the others together explain these; the others learn no more"
-            }
+            (true, true) => "to each of the others, how well all columns but its own together explain its own",
             (true, false) => {
                 "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"
             }
