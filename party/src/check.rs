@@ -533,6 +533,14 @@ impl<'a> Forecast<'a> {
         })
     }
 
+    /// Who of several parties sees a partial prediction of this one.
+    fn seen_singly(&self) -> String {
+        let leader = self.study.leader_of_several();
+        leader.map_or_else(String::new, |leader| {
+            format!(", to {leader}, which sees them singly; others see them in sums")
+        })
+    }
+
     fn leaving(&self, declaration: Declaration) -> Leaving {
         let (rows, own, peer) = (self.rows, self.own, self.peer);
         let name = self.study.result_to();
@@ -554,13 +562,7 @@ impl<'a> Forecast<'a> {
                 "after as many rounds as there are columns, the span of sums of the others' columns",
             ),
             Declaration::PartialPrediction => (
-                match self.study.leader_of_several() {
-                    Some(leader) => format!(
-                        "{rounds} vectors of {rows} values, {} each, to {leader}, which sees them singly; others see them in sums",
-                        size(8 * rows)
-                    ),
-                    None => format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
-                },
+                format!("{rounds} vectors of {rows} values, {} each{}", size(8 * rows), self.seen_singly()),
                 "after as many rounds as there are columns, their span; columns of zeros and ones outright",
             ),
             Declaration::Summary => {

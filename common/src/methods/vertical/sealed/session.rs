@@ -291,14 +291,11 @@ impl Work {
         Run { opening, mut account, limits }: Run,
     ) -> Result<Work, Abort> {
         let leads = study.is_first(role);
-        let block = &encoded.block;
-        let rows = block.rows();
+        let (block, rows, family) = (&encoded.block, encoded.block.rows(), study.method.family);
         let own = usize::from(block.has_intercept())..block.columns();
-        let family = study.method.family;
         let shape = shape_of(&study, role, rows, [own.len(), peer_columns])?;
-        let (alice, bob) = (shape.left - 1, shape.right);
         // What earlier runs let open is the account's to judge.
-        let sizes = Sizes::new(&study, rows, alice, bob).of_several(&study, role, followers);
+        let sizes = Sizes::new(&study, rows, shape.left - 1, shape.right).of_several(&study, role, followers);
         within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
         countable(family, &encoded)?;
         holds_range(&sizes)?;
@@ -309,18 +306,16 @@ impl Work {
         let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
         let first = fold_shape(&study, role, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
         let several = study.is_of_several().then(Several::default);
-        let masked = several.is_none().then(|| MaskedTable::new(role, &study, opening.run, first));
-        let masked = if family == Family::Gaussian { masked } else { masked.map(MaskedTable::keeping) };
+        let masked = several.is_none().then(|| masked_table(&study, role, &opening, first));
         let scalings = block.scalings()[own.clone()].to_vec();
         let (units, spread) = penalty::units(&study, block, own.clone());
         let glm = family != Family::Gaussian;
         let weights = encoded.weights.as_deref().filter(|_| glm).map(Weights::new);
         let offset = (glm && leads).then(|| Offset::new(&encoded, study.method.intercept)).flatten();
         let mut basis = basis_of(leads, &study, &mut encoded, own, folds.as_ref())?;
-        let parts = folds.iter().flat_map(|folds| &folds.parts);
-        let moments = parts.map(|part| folds::moments(&basis, part)).collect();
+        let moments = folds.iter().flat_map(|folds| &folds.parts).map(|part| folds::moments(&basis, part)).collect();
         let kept = basis.finish();
-        if family != Family::Gaussian {
+        if glm {
             // Every gradient needs it.
             basis.store();
         }
@@ -890,6 +885,12 @@ impl Work {
             None => Joined { part: answer.part.clone(), residual: answer.residual, rest: *rest, intercept: None },
         })
     }
+}
+
+/// The exchange of two parties; of a binomial or poisson fit with all that further products with the columns need.
+fn masked_table(study: &Study<Vertical>, role: Role, opening: &Opening, shape: Shape) -> MaskedTable {
+    let masked = MaskedTable::new(role, study, opening.run, shape);
+    if study.method.family == Family::Gaussian { masked } else { masked.keeping() }
 }
 
 /// The own columns that are exchanged: all rows, or those of a fold.

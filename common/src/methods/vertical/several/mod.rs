@@ -218,10 +218,7 @@ impl<C: Centre> Hub<C> {
                 return Err(abort(PeerFault::Ahead { came: sequence, expected: self.dealt }));
             }
         }
-        let taken = match message.body {
-            Body::Dealt(dealt) => self.centre.hear(dealt),
-            _ => Err(Refusal::Kind),
-        };
+        let taken = if let Body::Dealt(dealt) = message.body { self.centre.hear(dealt) } else { Err(Refusal::Kind) };
         taken.map_err(|refusal| match refusal {
             Refusal::Kind => abort(PeerFault::Kind { came: kind, expected: "nothing from a dealer" }),
             Refusal::Fault(fault) => abort(fault),

@@ -52,7 +52,7 @@ struct Fitting {
 
 /// How far the fit is.
 enum At {
-    Masked(Relay),
+    Masked(Box<Relay>),
     /// The shares of all others are to come.
     Shares(SeveralTables),
     /// Which columns of a follower stay; what those before it have set aside.
@@ -152,7 +152,7 @@ impl SealedCentre {
                 lines.say(&Body::Joint(Joint { what: JointKind::Columns, values }));
                 lines.await_all("masked columns");
                 work.place = Place::Masked;
-                let at = At::Masked(Relay::new(&work.study, opening.run, shape));
+                let at = At::Masked(Box::new(Relay::new(&work.study, opening.run, shape)));
                 self.stage = Stage::Fitting(Box::new(Fitting { work, blocks, at }));
                 return Ok(true);
             }
