@@ -940,7 +940,11 @@ fn a_private_stream_sends_noise_for_records_that_cannot_be_used_and_for_persons_
         assert!(north.log.contains(words), "{words}: {}", north.log);
     }
     // Eleven more of Ann's twelve (her sixth row is the one that is no number), the torn one and the one without a name.
-    assert!(north.log.contains("13 records had no name, or were of persons with no budget left for them"), "{}", north.log);
+    assert!(
+        north.log.contains("13 records had no name, or were of persons with no budget left for them"),
+        "{}",
+        north.log
+    );
     let shown = serde_json::to_string(&report).unwrap();
     assert!(!shown.contains("line 5") && !shown.contains("outside its public range"), "{shown}");
     let state = fs::read(world.path("north-state/stream.sqlite")).unwrap();
