@@ -28,6 +28,7 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::CrossProducts,
         Declaration::MatchCounts,
         Declaration::Membership,
+        Declaration::SameRecords,
     ]);
     everything.release(message).unwrap()
 }
