@@ -19,7 +19,7 @@
 //! In the end `Agree` proves that both hold the same keys in the same order, without giving away what a guess of them could be tested
 //! on. The order is that of passes, and within a pass of tags, which nobody can foresee.
 //!
-//! Of several parties each but the leader matches with the leader alone, and all end with the records that all have: see [`several`].
+//! Of several parties each but the leader matches with the leader alone, and all end with the records that all have: see `matching/several.rs`.
 //!
 //! # For a driver
 //!
