@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use fedreg_common::conversation::Opening;
+use fedreg_common::conversation::{Conversation, Opening, Script};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::{Digest, Role, RunId};
-use fedreg_common::methods::vertical::message::Message;
+use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::privacy::release::Released;
@@ -30,17 +30,62 @@ use crate::job::Job;
 use crate::line::{self, Line};
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
+use crate::several::{self, LeaderSession, Sent};
 use crate::store::{Entry, Store};
 
 /// How long the keeper of the line to the coordinator has to give its own reason first.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// A session that is run over its line, or at the leader of several parties over those to all others.
+pub(crate) trait Meets:
+    Session<Inbound = Message, Outbound = Released<Message>, Output: Send> + Send + Sized + 'static
+{
+    /// Runs the session to its end.
+    ///
+    /// # Errors
+    /// Why there is no result.
+    async fn drive(
+        session: Self,
+        lines: (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&Self, u64),
+    ) -> Result<Driven<Self>, Abort>;
+}
+
+impl<S: Script<Body = Body, Output: Send> + Send + 'static> Meets for Conversation<S> {
+    async fn drive(
+        session: Self,
+        (lines, dealer): (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&Self, u64),
+    ) -> Result<Driven<Self>, Abort> {
+        let [Line { link, ends }] = lines else {
+            return Err(Abort::Bug("a run between two has more lines than one".to_string()));
+        };
+        drive::drive_dealt(session, (link, dealer), ends, patience, stop, watch).await
+    }
+}
+
+impl<C: Sent> Meets for LeaderSession<C> {
+    async fn drive(
+        session: Self,
+        lines: (&mut [Line], Option<DealerLine<Message>>),
+        patience: &Patience,
+        stop: &mut mpsc::Receiver<Abort>,
+        watch: impl FnMut(&Self, u64),
+    ) -> Result<Driven<Self>, Abort> {
+        several::drive(session, lines, patience, stop, watch).await
+    }
+}
 
 /// A kind of joint run.
 pub(crate) trait Work: Clone + Send + 'static {
     /// What is read before the run.
     type Table: Send + 'static;
     /// What is run.
-    type Session: Session<Inbound = Message, Outbound = Released<Message>, Output: Send> + Send + 'static;
+    type Session: Meets;
     /// What comes of it.
     type Yield;
 
@@ -80,23 +125,6 @@ pub(crate) trait Work: Clone + Send + 'static {
 
     /// The session over the table.
     fn session(&self, job: &Job, table: Self::Table, opening: Opening) -> Result<Self::Session, Failure>;
-
-    /// Runs the session over its line; over several, where there are some.
-    ///
-    /// # Errors
-    /// Why there is no result.
-    async fn drive(
-        session: Self::Session,
-        (lines, dealer): (&mut [Line], Option<DealerLine<Message>>),
-        patience: &Patience,
-        stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&Self::Session, u64),
-    ) -> Result<Driven<Self::Session>, Abort> {
-        let [Line { link, ends }] = lines else {
-            return Err(Abort::Bug("a run between two has more lines than one".to_string()));
-        };
-        drive::drive_dealt(session, (link, dealer), ends, patience, stop, watch).await
-    }
 
     /// Whether another run is begun at once where one has ended like this: the coordinator waits for this party then.
     fn begins_again(&self, _failure: &Failure) -> bool {
@@ -379,7 +407,7 @@ impl Meeting<'_> {
             (true, _) => Some(unless(stopped, self.dealer(run)).await?),
             (false, true) => Some(self.merger(run)?),
         };
-        let driven = W::drive(session, (lines, dealer), &self.job.patience, stopped, watch).await;
+        let driven = W::Session::drive(session, (lines, dealer), &self.job.patience, stopped, watch).await;
         pace.clear();
         let driven = driven?;
         let seconds = Seconds {

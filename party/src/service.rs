@@ -9,7 +9,6 @@ use clap::ValueEnum;
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
-use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
 use fedreg_common::methods::vertical::prepare::Prepared;
@@ -23,15 +22,13 @@ use fedreg_proto::files::FileError;
 pub use fedreg_proto::output::chain;
 use tokio::sync::mpsc;
 
-use crate::drive::{DealerLine, Driven, Patience};
 pub use crate::failure::Failure;
 pub use crate::job::{Job, study};
-use crate::line::Line;
 use crate::matching;
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
 use crate::private::PrivateFit;
-use crate::several::{self, LeaderSession};
+use crate::several::LeaderSession;
 use crate::show::shown;
 use crate::{openings, privacy};
 
@@ -133,16 +130,6 @@ impl Work for LeaderFit {
         privacy::record_plain(job, opening.run, table.rows() as u64 * columns, || table.identifiers())?;
         let followers = job.study.peers(job.role);
         Ok(LeaderSession::new(Hub::fit(table, &opening), &followers)?)
-    }
-
-    async fn drive(
-        session: LeaderSession<FitCentre>,
-        lines: (&mut [Line], Option<DealerLine<Message>>),
-        patience: &Patience,
-        stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&LeaderSession<FitCentre>, u64),
-    ) -> Result<Driven<LeaderSession<FitCentre>>, Abort> {
-        several::drive(session, lines, patience, stop, watch).await
     }
 
     fn progress(session: &LeaderSession<FitCentre>) -> Option<Progress> {
@@ -278,16 +265,6 @@ impl Work for SealedLeaderFit {
         let account = openings::account(job, opening.run, &table)?;
         let followers = job.study.peers(job.role);
         Ok(LeaderSession::new(Hub::sealed(table, &opening, account), &followers)?)
-    }
-
-    async fn drive(
-        session: Self::Session,
-        lines: (&mut [Line], Option<DealerLine<Message>>),
-        patience: &Patience,
-        stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&Self::Session, u64),
-    ) -> Result<Driven<Self::Session>, Abort> {
-        several::drive(session, lines, patience, stop, watch).await
     }
 
     fn progress(session: &Self::Session) -> Option<Progress> {
@@ -487,16 +464,6 @@ impl Work for LeaderPredict {
     fn session(&self, job: &Job, table: NewRows, opening: Opening) -> Result<Self::Session, Failure> {
         privacy::record_plain(job, opening.run, table.rows(), || table.identifiers())?;
         Ok(LeaderSession::new(Hub::predict(table, &opening), &job.study.peers(job.role))?)
-    }
-
-    async fn drive(
-        session: Self::Session,
-        lines: (&mut [Line], Option<DealerLine<Message>>),
-        patience: &Patience,
-        stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&Self::Session, u64),
-    ) -> Result<Driven<Self::Session>, Abort> {
-        several::drive(session, lines, patience, stop, watch).await
     }
 
     fn progress(_session: &Self::Session) -> Option<Progress> {

@@ -4,21 +4,17 @@ use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::RunId;
 use fedreg_common::methods::vertical::linked::purpose as greeting;
-use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::session::Progress;
 use fedreg_common::methods::vertical::several::{Hub, MatchCentre};
-use fedreg_common::session::Abort;
-use tokio::sync::mpsc;
 
 use super::Attempt;
 use super::direct::{DirectWork, Ready};
 use super::found::Found;
-use crate::drive::{DealerLine, Driven, Patience};
+use crate::drive::Driven;
 use crate::failure::Failure;
 use crate::job::Job;
-use crate::line::Line;
 use crate::meet::{Met, Work};
-use crate::several::{self, LeaderSession};
+use crate::several::LeaderSession;
 
 /// A match by keys with each of the others.
 #[derive(Clone)]
@@ -51,16 +47,6 @@ impl Work for LeaderMatch {
         let whose = (party.role, greeting(self.0.0.purpose));
         let hub = Hub::matching(whose, party.study, &inputs, kept.of_lines(followers.len()), &opening)?;
         Ok(LeaderSession::new(hub, &followers)?)
-    }
-
-    async fn drive(
-        session: Self::Session,
-        lines: (&mut [Line], Option<DealerLine<Message>>),
-        patience: &Patience,
-        stop: &mut mpsc::Receiver<Abort>,
-        watch: impl FnMut(&Self::Session, u64),
-    ) -> Result<Driven<Self::Session>, Abort> {
-        several::drive(session, lines, patience, stop, watch).await
     }
 
     fn kept(&self, session: Self::Session) -> Result<Option<Driven<Self::Session>>, Failure> {
