@@ -358,9 +358,11 @@ impl fmt::Display for Linear {
 
 fn said(test: &Test) -> String {
     let Test { statistic, df, df_residual, p_value } = test;
+    // A small probability in digits behind the point is a row of zeros.
+    let p = if *p_value < 1e-4 { format!("{p_value:e}") } else { p_value.to_string() };
     match df_residual {
-        Some(df_residual) => format!("F = {statistic} on {df} and {df_residual} df, p = {p_value}"),
-        None => format!("chi-square = {statistic} on {df} df, p = {p_value}"),
+        Some(df_residual) => format!("F = {statistic} on {df} and {df_residual} df, p = {p}"),
+        None => format!("chi-square = {statistic} on {df} df, p = {p}"),
     }
 }
 
