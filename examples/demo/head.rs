@@ -65,6 +65,7 @@ fn ended(merged: &Report) -> String {
 fn seen(merged: &Report, reports: &[&Report]) -> Vec<String> {
     match merged.mode {
         Mode::Plain => reports.iter().flat_map(|report| reconstructible(report)).collect(),
+        Mode::Sealed if !merged.parties.is_empty() => opened_to(merged, reports),
         Mode::Sealed => {
             let opened = reports.iter().filter_map(|report| report.disclosure.of(report.role?));
             let opened = opened.flat_map(|disclosure| disclosure.opened.iter().map(opened_in_words));
@@ -72,6 +73,21 @@ fn seen(merged: &Report, reports: &[&Report]) -> Vec<String> {
         }
         Mode::Private => vec!["noised values only; what they cost is under Privacy, below".to_string()],
     }
+}
+
+/// Of several parties, how many numbers opened to each, by whom they are about: the tables stand further down.
+fn opened_to(merged: &Report, reports: &[&Report]) -> Vec<String> {
+    let line = |to: &Role| {
+        let from = reports.iter().filter_map(|report| {
+            let role = report.role?;
+            let opened = &report.disclosure.of(role)?.opened;
+            let numbers: u64 = opened.iter().filter(|opened| opened.to == *to).map(|opened| opened.numbers).sum();
+            (numbers > 0).then(|| format!("{numbers} of {role}"))
+        });
+        let from: Vec<String> = from.collect();
+        format!("no value of a row; numbers that opened to {to}: {}", from.join(", "))
+    };
+    merged.parties.iter().map(line).collect()
 }
 
 /// What private mode would cost in accuracy, from public facts alone; nothing where there is no such fit.

@@ -406,6 +406,9 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
     let output = sealed(&["--sealed-limits", "off"]);
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Vec<&str> = shown.lines().filter(|line| line.starts_with("Seen:")).collect();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(seen[0].contains("opened to clinic") && seen[2].contains("opened to office"), "{seen:?}");
     let merged: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
     let rows = merged["coefficients"].as_array().unwrap();
     assert_eq!(rows.len(), DIABETES.len());
