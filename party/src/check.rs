@@ -6,14 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
-use fedreg_common::methods::vertical::plan::{
-    CrossPlan, CrossRelease, LogisticPlan, LogisticRelease, PrivatePlan, Side,
-};
-use fedreg_common::privacy::ledger::PersonDigests;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
-use fedreg_common::secure::product;
-use fedreg_common::session::Abort;
 use fedreg_common::study::{Acceleration, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
@@ -23,11 +17,10 @@ use crate::failure::Failure;
 use crate::job;
 use crate::output::Folder;
 use crate::party::Party;
-use crate::privacy;
-use crate::private;
 pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
 
+mod private;
 mod sealed;
 
 /// Flags of a check, with those that lead to a role's configuration.
@@ -116,7 +109,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
     let (rows, terms, run) = match study.guarantee {
         VerticalGuarantee::Plain => foresee_plain(party)?,
         VerticalGuarantee::Sealed(_) => sealed::foresee(party)?,
-        VerticalGuarantee::Private(_) => foresee_private(party)?,
+        VerticalGuarantee::Private(_) => private::foresee(party)?,
     };
     Ok(Checked {
         role,
@@ -163,63 +156,7 @@ fn line(study: &Study<Vertical>, role: Role, config: &Config) -> String {
     }
 }
 
-/// The same for a private study. Here, and only here, a row that cannot be used is refused: a run would count it as
-/// zeros without a word, because the word would be about that row.
-fn foresee_private(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), Failure> {
-    let Party { role, config, study } = party;
-    private::allowed(party)?;
-    let table = private::read_table(party, false)?;
-    let rows = table.rows() as u64;
-    let mut terms = table.term_names().to_vec();
-    if role == Role::Alice {
-        terms.insert(0, INTERCEPT.to_string());
-    }
-    let planned = privacy::plan(role, config, Some(rows))?;
-    let mut policy = planned.budget_lines();
-    let mut ledger = private::open(config)?;
-    let persons = PersonDigests::new(&ledger.key()?, private::charged(party, &table)?, 1)?;
-    ledger.afford(&config.data_set(), &persons, &party.study.digest().to_string(), &planned.plan)?;
-    if let Some(most) = config.policy.max_epsilon {
-        policy.push(format!("a run may cost at most epsilon {most}"));
-    }
-    if let Some(least) = config.policy.min_rows {
-        policy.push(format!("at least {least} rows must take part"));
-    }
-    let (mut leaves, rounds, bytes) =
-        match study.private_plan(rows).map_err(|error| Abort::Refused(error.to_string()))? {
-            PrivatePlan::Residual(plan) => by_residual(plan.setup().rounds, rows, terms.len()),
-            PrivatePlan::Crossprod(plan) => {
-                let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
-                (leaves, 1, bytes + sealed::greeting(study))
-            }
-            PrivatePlan::Logistic(plan) => {
-                let (leaves, bytes) = by_logistic(&plan, Side::of(role), rows);
-                (leaves, 1 + plan.gradients().len() as u32, bytes + sealed::greeting(study))
-            }
-        };
-    if study.head.matching.is_some() {
-        let (amount, reveals) = membership();
-        leaves.insert(0, Leaving { what: Declaration::Membership.name(), amount, reveals });
-    }
-    let run = Foreseen {
-        leaves,
-        predicted_rounds: Some(rounds.into()),
-        round_limit: rounds,
-        fits: 1,
-        predicted_bytes: Some(bytes),
-        policy,
-        opened: Vec::new(),
-    };
-    Ok((rows, terms, run))
-}
-
-/// Messages of a party by the mechanism `crossprod` beside its greeting and its columns.
-const CROSSPROD_MESSAGES: u64 = 9;
-
-/// The same of a binomial model.
-const LOGISTIC_MESSAGES: u64 = 20;
-
-/// The same of several parties.
+/// What a match has let leave before the run of several parties.
 fn membership_of_several(leads: bool) -> (String, &'static str) {
     match leads {
         true => (
@@ -236,116 +173,10 @@ fn membership_of_several(leads: bool) -> (String, &'static str) {
     }
 }
 
-/// What a match has let leave before the run.
+/// The same of two parties.
 fn membership() -> (String, &'static str) {
     let what = "which of each party's rows the other has too, and how many rows it searched, when `match` was run";
     (what.to_string(), "that the persons of the matched rows are in both tables")
-}
-
-/// What leaves by the mechanism `residual`, with the rounds and the bytes.
-fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
-    let leaves = vec![
-        Leaving {
-            what: "noised partial predictions",
-            amount: format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
-            reveals: "what the budget permits, whatever the other does with them",
-        },
-        Leaving {
-            what: "noised coefficients",
-            amount: format!("{terms} estimates with the noise's standard deviation"),
-            reveals: "nothing more: they are computed from noised values alone",
-        },
-    ];
-    (leaves, rounds, u64::from(rounds) * (8 * rows + 200))
-}
-
-/// What leaves by the mechanism `crossprod`, with the bytes beside the greeting's.
-fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
-    let shape = plan.shape();
-    let (masked, columns) = match side {
-        Side::Alice => (shape.bytes(product::Side::Left), shape.left),
-        Side::Bob => (shape.bytes(product::Side::Right), shape.right),
-    };
-    let order = plan.side(side).order().iter();
-    let own = order.clone().filter(|release| **release != CrossRelease::Share);
-    let numbers: usize = own.map(|release| plan.entries(side, *release)).sum();
-    let all: usize = order.map(|release| plan.entries(side, *release)).sum();
-    let leaves = vec![
-        Leaving {
-            what: "masked columns",
-            amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
-        },
-        Leaving {
-            what: "noised statistics",
-            amount: format!("{numbers} sums over own columns"),
-            reveals: "what the budget permits, whatever the other does with them",
-        },
-        Leaving {
-            what: "a noised share",
-            amount: format!("of a table of {} x {}", shape.left, shape.right),
-            reveals: "what the budget permits: what opens has the noise of both parties",
-        },
-    ];
-    (leaves, masked + 8 * all as u64 + CROSSPROD_MESSAGES * sealed::MESSAGE)
-}
-
-/// What leaves in a binomial model, with the bytes beside the greeting's. How many factors a row leave depends on a point that opens
-/// during the run, so that bytes are those of a point of usual length.
-fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
-    let end = match side {
-        Side::Alice => product::Side::Left,
-        Side::Bob => product::Side::Right,
-    };
-    let (table, gradients) = (plan.table_shape(), plan.gradients().len());
-    let masked = table.bytes(end);
-    let columns = match side {
-        Side::Alice => table.left,
-        Side::Bob => table.right,
-    };
-    let [usual, most] = plan.factors();
-    // Behind the factors comes a share of the residuals.
-    let means = gradients as u64 * rows * (usual as u64 + 1) * table.width.bytes() as u64;
-    let (mut statistics, mut all) = (0, 0);
-    for release in plan.side(side).order() {
-        let entries = plan.entries(side, *release) as u64;
-        all += entries;
-        statistics += match release {
-            LogisticRelease::Table | LogisticRelease::Score | LogisticRelease::Sums => entries,
-            LogisticRelease::Share | LogisticRelease::Gradient(_) => 0,
-        };
-    }
-    let leaves = vec![
-        Leaving {
-            what: "masked columns",
-            amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
-        },
-        Leaving {
-            what: "masked factors of means",
-            amount: format!(
-                "about {usual} and at most {most} for each of {rows} rows, {gradients} times, about {}",
-                size(means)
-            ),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
-        },
-        Leaving {
-            what: "noised statistics",
-            amount: format!("{statistics} sums over own columns"),
-            reveals: "what the budget permits, whatever the other does with them",
-        },
-        Leaving {
-            what: "noised shares",
-            amount: format!(
-                "of a table of {} x {}, and of {gradients} gradients of {} numbers",
-                table.left,
-                table.right,
-                1 + plan.columns().left + plan.columns().right
-            ),
-            reveals: "what the budget permits: what opens has the noise of both parties",
-        },
-    ];
-    (leaves, masked + means + 8 * all + LOGISTIC_MESSAGES * sealed::MESSAGE)
 }
 
 impl Checked {

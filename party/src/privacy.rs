@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::penalty::PATH;
-use fedreg_common::methods::vertical::plan::{Outlook, Side};
+use fedreg_common::methods::vertical::plan::Outlook;
 use fedreg_common::privacy::accountant::{Accountant, Budget};
 use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration, Unreleased};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
@@ -491,8 +491,8 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
     let refused = |error: fedreg_common::study::PrivacyError| Abort::Refused(error.to_string());
     let budget = study.run_budget(rows).map_err(refused)?;
     let plan = study.private_plan(rows).map_err(refused)?;
-    let side = Side::of(role);
-    let releases = plan.releases(side);
+    let place = study.place(role);
+    let releases = plan.releases(place);
     let charge = releases.charge();
     let (rounds, clip) = match terms.mechanism {
         Mechanism::Residual => (Some(terms.rounds), Some(terms.clip)),
@@ -511,7 +511,11 @@ pub fn plan(role: Role, config: &Config, rows: Option<u64>) -> Result<Planned, F
         rounds,
         clip,
         charge,
-        releases: plan.lines(side).into_iter().map(|(label, sigma, sent)| PlannedLine { label, sigma, sent }).collect(),
+        releases: plan
+            .lines(place)
+            .into_iter()
+            .map(|(label, sigma, sent)| PlannedLine { label, sigma, sent })
+            .collect(),
         expected: study.outlook(&plan).map_err(refused)?,
         by_mechanism: study.errors_by_mechanism(rows),
         by_rows_and_epsilon: study.error_table(rows),

@@ -1,5 +1,8 @@
 //! A private fit, from the ledger to the report.
 
+mod several;
+
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use fedreg_common::conversation::Opening;
@@ -15,6 +18,7 @@ use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::study::Mechanism;
 use fedreg_common::study::statement::Statement;
 
+pub(crate) use self::several::{SeveralFit, SeveralLeaderFit};
 use crate::config::Config;
 use crate::drive::Driven;
 use crate::failure::Failure;
@@ -152,10 +156,10 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
         use_file(&mut ledger, &config.data_set(), &data_file(party))?;
     }
     let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
-    if let Some(run) = unfinished
-        && has_changed(&table, &run, &mut ledger)?
-    {
-        return Err(Abort::Changed { run }.into());
+    match unfinished {
+        Some(run) if study.is_of_several() => several::close(&mut ledger, &run)?,
+        Some(run) if has_changed(&table, &run, &mut ledger)? => return Err(Abort::Changed { run }.into()),
+        Some(_) | None => {}
     }
     let persons = PersonDigests::new(&ledger.key()?, charged(party, &table)?, 1)?;
     let by_row = study.private().map_or(0, |terms| match terms.stated.mechanism {
@@ -165,8 +169,9 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
     let mut pool = NoisePool::new();
     // Before the parties meet: noise of one fixed law, in memory only, used once and after its charge.
     pool.fill(by_row * table.rows() + FEW_DRAWS).map_err(|error| Abort::Bug(error.to_string()))?;
-    let peer = party.certificate(role.partner())?.to_string();
-    let setting = Setting { ledger, data_set: config.data_set(), persons, peer, pool };
+    let peers = study.others(role).into_iter().map(|peer| Ok(party.certificate(peer)?.to_string()));
+    let peers = peers.collect::<Result<Vec<String>, Failure>>()?;
+    let setting = Setting { ledger, data_set: config.data_set(), persons, peers, pool };
     Ok(Ready { table, setting })
 }
 
@@ -231,8 +236,8 @@ pub(crate) fn allowed(party: Party<'_>) -> Result<(), Abort> {
     }
 }
 
-fn report(job: &Job, met: &Met<PrivateSession<LedgerFile>>) -> Report {
-    let fit: &Fit = &met.driven.output;
+fn report<S: Session<Output: Borrow<Fit>>>(job: &Job, met: &Met<S>) -> Report {
+    let fit: &Fit = met.driven.output.borrow();
     let common = met.report(job);
     let declared = job.study.disclosures(job.role);
     let declared = declared.declared().iter().map(|declaration| declaration.name().to_string()).collect();

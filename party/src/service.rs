@@ -27,7 +27,7 @@ pub use crate::job::{Job, study};
 use crate::matching;
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
-use crate::private::PrivateFit;
+use crate::private::{PrivateFit, SeveralFit, SeveralLeaderFit};
 use crate::several::LeaderSession;
 use crate::show::shown;
 use crate::{openings, privacy};
@@ -66,7 +66,13 @@ pub async fn fit(
         }
         VerticalGuarantee::Plain => meet(&Fit { folder }, job, stop, stopped).await,
         VerticalGuarantee::Sealed(_) => sealed(folder, job, stop, stopped).await,
-        VerticalGuarantee::Private(_) => meet(&PrivateFit { folder }, job, stop, stopped).await,
+        VerticalGuarantee::Private(_) => match job.study.leader_of_several() {
+            Some(leader) if leader == job.role => {
+                meet(&SeveralLeaderFit(SeveralFit { folder }), job, stop, stopped).await
+            }
+            Some(_) => meet(&SeveralFit { folder }, job, stop, stopped).await,
+            None => meet(&PrivateFit { folder }, job, stop, stopped).await,
+        },
     }
 }
 

@@ -168,14 +168,6 @@ impl StudyFile {
                 None => Ok(()),
             };
         }
-        let two = "is for two parties, alice and bob, so far";
-        match self.mode {
-            Mode::Plain | Mode::Sealed => {}
-            Mode::Private => {
-                let problem = format!("is \"private\", which {two}: use mode = \"sealed\" or \"plain\"");
-                return Err(value("mode", problem));
-            }
-        }
         let leader = self.leader.filter(|leader| self.parties.contains_key(leader));
         let Some(leader) = leader else {
             return Err(value("leader", format!("names {}, which is no party of the study", shown(self.leader))));

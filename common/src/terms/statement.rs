@@ -38,6 +38,11 @@ pub enum Protects {
         /// Whether both parties hold the outcome.
         outcome_at_both: bool,
     },
+    /// The same of several parties, all of which hold the outcome.
+    SharesOfSeveral {
+        /// Largest sums of all other parties' data sets together.
+        others_cap: f64,
+    },
     /// A person's rows at one of many sites.
     Rows {
         /// Whether rows are cut into batches.
@@ -54,7 +59,9 @@ impl Protects {
     /// What is replaced by what, where a person has at most `rows` rows.
     pub fn unit(self, rows_per_person: u32) -> String {
         let (row, place, most) = match self {
-            Protects::Block { .. } | Protects::Shares { .. } => ("row", "in this party's block", rows_per_person),
+            Protects::Block { .. } | Protects::Shares { .. } | Protects::SharesOfSeveral { .. } => {
+                ("row", "in this party's block", rows_per_person)
+            }
             Protects::Rows { .. } => ("row", "at a site", rows_per_person),
             Protects::Records { per_person } => ("record", "of a site's stream", per_person.unwrap_or_default()),
         };
@@ -79,6 +86,10 @@ impl Protects {
                 "the other party and every earlier peer, with everything that they ever received, as long as they follow the protocol; the \
                  coordinator alone, who deals masks and must collude with neither party"
             }
+            Protects::SharesOfSeveral { .. } => {
+                "all other parties together and every earlier peer, with everything that they ever received, as long as they follow the \
+                 protocol; the coordinator alone, who deals masks and must collude with no party"
+            }
             Protects::Rows { .. } => {
                 "the coordinator, every other site and anyone who reads the result together, with everything that they ever received; they \
                  may break the protocol"
@@ -98,6 +109,10 @@ impl Protects {
                  and public bounds, side channels (running time, power, memory), the party's own administrators"
             }
             Protects::Shares { outcome_at_both: true, .. } => Protects::Block { peer_cap: 0.0 }.not_protected(),
+            Protects::SharesOfSeveral { .. } => {
+                "that a person is in the data, matched identifiers, the outcome, which all parties hold, the number of rows, column names \
+                 and public bounds, side channels (running time, power, memory), the party's own administrators"
+            }
             Protects::Shares { outcome_at_both: false, .. } => {
                 "that a person is in the data, matched identifiers, the number of rows, column names and public bounds, side channels (running \
                  time, power, memory), the party's own administrators"
@@ -121,7 +136,7 @@ impl Protects {
     fn kind(self) -> &'static str {
         match self {
             Protects::Block { .. } | Protects::Rows { .. } | Protects::Records { .. } => KIND,
-            Protects::Shares { .. } => KIND_OF_SHARES,
+            Protects::Shares { .. } | Protects::SharesOfSeveral { .. } => KIND_OF_SHARES,
         }
     }
 
@@ -149,6 +164,7 @@ impl Protects {
     fn towards(self) -> &'static str {
         match self {
             Protects::Block { .. } | Protects::Shares { .. } => "towards the other party and the coordinator",
+            Protects::SharesOfSeveral { .. } => "towards all other parties and the coordinator",
             Protects::Rows { .. } => "towards the coordinator, every other site and anyone who reads the result",
             Protects::Records { .. } => "towards everybody outside the site",
         }
@@ -253,8 +269,10 @@ impl Statement {
     pub fn new(account: &Account, releases: Vec<Receipt>, charge: f64, protects: Protects) -> Statement {
         let Account { epsilon, delta, accountant, rows_per_person, .. } = *account;
         let epsilon_joint = match protects {
-            Protects::Block { peer_cap } | Protects::Shares { peer_cap, .. } => {
-                Some(accountant.epsilon(joint_sum(account.cap, peer_cap), delta))
+            Protects::Block { peer_cap: others }
+            | Protects::Shares { peer_cap: others, .. }
+            | Protects::SharesOfSeveral { others_cap: others } => {
+                Some(accountant.epsilon(joint_sum(account.cap, others), delta))
             }
             Protects::Rows { .. } | Protects::Records { .. } => None,
         };
@@ -263,9 +281,15 @@ impl Statement {
             "guarantee: epsilon {epsilon} at delta {delta:e} {}, for the lifetime of the data set",
             protects.towards()
         ));
+        let blocks = match protects {
+            Protects::SharesOfSeveral { .. } => "all blocks",
+            Protects::Block { .. } | Protects::Shares { .. } | Protects::Rows { .. } | Protects::Records { .. } => {
+                "both blocks"
+            }
+        };
         promise.extend(epsilon_joint.map(|joint| {
             format!(
-                "a person with a row in both blocks: epsilon {joint:.2} at delta {delta:e} towards anyone who sees the merged result"
+                "a person with a row in {blocks}: epsilon {joint:.2} at delta {delta:e} towards anyone who sees the merged result"
             )
         }));
         let charged = Charged {

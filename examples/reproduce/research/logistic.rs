@@ -194,7 +194,7 @@ impl EventRows {
         };
         ledger.register(&registration)?;
         let setting =
-            Setting { ledger, data_set: DATA_SET.to_owned(), persons, peer: role.partner().to_string(), pool };
+            Setting { ledger, data_set: DATA_SET.to_owned(), persons, peers: vec![role.partner().to_string()], pool };
         let opening = Opening {
             first: role == Role::Bob,
             run: RUN,

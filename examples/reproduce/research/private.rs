@@ -517,7 +517,7 @@ impl TwoParties {
         let plan = plan.crossprod().ok_or(SimulationError::NoEstimate)?;
         let outcome = ClippedOutcome::new(&range, self.response.as_slice());
         let fit = super::crossprod::opened(plan, [&rows[0], &rows[1]], &outcome, &mut NoisePool::new())?;
-        let (values, variances) = fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+        let (values, variances) = fit.on_original_scale(&[&bounds[0], &bounds[1]], &range);
         Ok((values.rows(1, 10).into_owned(), variances.rows(1, 10).map(f64::sqrt)))
     }
 
@@ -542,7 +542,7 @@ impl TwoParties {
             vertical::PrivatePlan::Residual(plan) => plan,
             vertical::PrivatePlan::Crossprod(plan) => {
                 let fit = super::crossprod::opened(&plan, [&held.alice, &held.bob], &held.outcome, pool)?;
-                return Ok(fit.on_original_scale([&alice, &bob], &range).0.rows(1, 10).into_owned());
+                return Ok(fit.on_original_scale(&[&alice, &bob], &range).0.rows(1, 10).into_owned());
             }
             // Its outcome is another one.
             vertical::PrivatePlan::Logistic(_) => return Err(SimulationError::NoEstimate),

@@ -300,6 +300,9 @@ pub enum JointKind {
     Shifts,
     /// Of several parties, columns of each in order, without the intercept.
     Columns,
+    /// Of several parties in private mode, all that has opened: the noised joint table, its upper triangle column by column, and the
+    /// noised `X'y`.
+    Noised,
 }
 
 /// See [`Body::Dealt`].
@@ -380,7 +383,23 @@ impl Discloses for Body {
             Body::Product(Product { what: ProductKind::Rows, .. }) => vec![Declaration::Masked],
             Body::Product(Product { what: ProductKind::Canary | ProductKind::Shares, .. })
             | Body::Share(Share { table: Some(_), .. })
-            | Body::Joint(_) => vec![Declaration::CrossProducts],
+            | Body::Joint(Joint {
+                what:
+                    JointKind::LeftOver
+                    | JointKind::Reduction
+                    | JointKind::Answer
+                    | JointKind::Means
+                    | JointKind::Point
+                    | JointKind::Range
+                    | JointKind::End
+                    | JointKind::Factor
+                    | JointKind::Path
+                    | JointKind::Shifts
+                    | JointKind::Columns,
+                ..
+            }) => vec![Declaration::CrossProducts],
+            // Leaves as what was computed from noised values, or not at all.
+            Body::Joint(Joint { what: JointKind::Noised, .. }) => vec![Declaration::Undeclarable],
             Body::Match(message) => message.discloses(),
             Body::Complete(_) => vec![Declaration::MissingRows],
             Body::Held(held) => match held.what {

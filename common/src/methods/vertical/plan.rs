@@ -41,11 +41,11 @@ mod logistic;
 mod outlook;
 
 pub use self::chosen::PrivatePlan;
-pub(crate) use self::crossprod::SHARE;
 pub use self::crossprod::{
     CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossSetup, CrossSide, CrossTables, OutcomeAt,
     WholeRows,
 };
+pub(crate) use self::crossprod::{SHARE, SHARES};
 pub(crate) use self::design::MEAN_SQUARE;
 pub use self::design::{Coefficients, Design, Prediction};
 #[cfg(test)]
@@ -83,10 +83,25 @@ impl Side {
         }
     }
 
+    /// The side at a place in the order of two parties.
+    pub(crate) fn at(place: usize) -> Side {
+        if place == 0 { Side::Alice } else { Side::Bob }
+    }
+
     fn other(self) -> Side {
         match self {
             Side::Alice => Side::Bob,
             Side::Bob => Side::Alice,
+        }
+    }
+}
+
+/// Its place in the order of the parties.
+impl From<Side> for usize {
+    fn from(side: Side) -> usize {
+        match side {
+            Side::Alice => 0,
+            Side::Bob => 1,
         }
     }
 }
@@ -148,6 +163,12 @@ pub enum PlanError {
     NoBudget {
         /// Whose block it belongs to.
         side: Side,
+    },
+    /// The outcome is at one of several parties.
+    #[error("among {parties} parties the outcome must be at all of them")]
+    Alone {
+        /// How many parties there are.
+        parties: usize,
     },
 }
 

@@ -8,6 +8,9 @@
 //!    computed from noised values alone; by the mechanism `crossprod`: noised statistics of each side, and one table between the blocks
 //!    on shares that get their noise before they leave; in a binomial fit two gradients after it in the same way.
 //!
+//! Of several parties each speaks with the leader alone ([`several`]); the leader's end is
+//! [`Hub::private`](super::several::Hub::private).
+//!
 //! Whatever noised value comes in after the reservation is kept in the ledger before it is acted on, and whatever noised value goes out was
 //! stored there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
 
@@ -17,12 +20,15 @@ mod held;
 mod logistic;
 mod residual;
 mod session;
+mod several;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use self::held::Setting;
 pub use self::session::{PrivateSession, has_changed};
+pub use self::several::SeveralSession;
+pub(super) use self::several::{Own, Release};
 pub use self::table::Table;
 
 use crate::fit::Coefficient;

@@ -519,6 +519,11 @@ impl Study<Vertical> {
         std::iter::once(self.first()).chain(self.others(self.first())).collect()
     }
 
+    /// The place of a party in that order.
+    pub fn place(&self, role: Role) -> usize {
+        self.parties_in_order().iter().position(|party| *party == role).unwrap_or_default()
+    }
+
     /// All parties but this one, in order.
     pub fn others(&self, role: Role) -> Vec<Role> {
         let first = self.first();

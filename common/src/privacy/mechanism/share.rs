@@ -20,7 +20,7 @@ use super::{STEP_PER_SIGMA, free_table_rounding};
 use crate::privacy::accountant::{ScaleError, add_charge, charged_mu, enough_for};
 use crate::privacy::bounds::ROW_BITS;
 use crate::privacy::sampler::{NoisePool, SCALE};
-use crate::secure::product::TableShare;
+use crate::secure::product::{SeveralShape, SeveralTables, TableShare, pairs};
 use crate::secure::ring::{Elements, RingError, Width};
 
 /// Largest factor: entries of rows times it are whole numbers that fixed point holds.
@@ -177,6 +177,35 @@ pub fn open_shares(
     Ok(DMatrix::from_iterator(left, right, integers.into_iter().map(|value| value as f64 * scale.step())))
 }
 
+/// Opens the tables of all pairs of several parties from the noised shares of all, in order: in units of products of rows.
+///
+/// # Errors
+/// Shares that are none of these tables: whose, by place.
+pub fn open_several(
+    shares: &[LatticeVector],
+    shape: &SeveralShape,
+    scale: ShareScale,
+) -> Result<Vec<DMatrix<f64>>, (usize, ShareError)> {
+    let mut all = Vec::new();
+    for (place, share) in shares.iter().enumerate() {
+        all.push(elements(share, shape.width, shape.opened(place), scale.step()).map_err(|error| (place, error))?);
+    }
+    let most = scale.bound(shape.rows).saturating_add(1 << NOISE_ROOM);
+    let opened = SeveralTables::integers(shape, &all, most).map_err(|(place, _)| (place, ShareError::Bound))?;
+    let table = |((first, second), integers): ((usize, usize), Vec<i128>)| {
+        let values = integers.into_iter().map(|value| value as f64 * scale.step());
+        DMatrix::from_iterator(shape.columns()[first], shape.columns()[second], values)
+    };
+    Ok(pairs(shape.columns().len()).zip(opened).map(table).collect())
+}
+
+/// A noised share as elements of the ring.
+fn elements(share: &LatticeVector, width: Width, entries: usize, step: f64) -> Result<Elements, ShareError> {
+    share.require(entries * width.words(), step)?;
+    let bytes: Vec<u8> = share.integers().iter().flat_map(|word| word.to_le_bytes()).collect();
+    Ok(Elements::from_bytes(width, entries, &bytes)?)
+}
+
 /// Opens whole numbers of two noised shares with this step; `bound` is what they reach without noise. Either share may be the own one.
 ///
 /// # Errors
@@ -189,9 +218,7 @@ pub fn open_whole(
 ) -> Result<Vec<i128>, ShareError> {
     let mut opened = Elements::zeros(width, entries);
     for share in shares {
-        share.require(entries * width.words(), step)?;
-        let bytes: Vec<u8> = share.integers().iter().flat_map(|word| word.to_le_bytes()).collect();
-        opened.add(&Elements::from_bytes(width, entries, &bytes)?)?;
+        opened.add(&elements(share, width, entries, step)?)?;
     }
     let integers = opened.to_integers();
     let most = bound.saturating_add(1 << NOISE_ROOM);

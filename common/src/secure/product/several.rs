@@ -337,21 +337,31 @@ impl SeveralTables {
     /// # Errors
     /// Shares of another number: whose, by place; or a value that no columns of mean square 1 can give.
     pub fn open(shape: &SeveralShape, all: &[Elements]) -> Result<Vec<nalgebra::DMatrix<f64>>, (usize, Fault)> {
+        let (scale, rows) = (2f64.powi(-2 * shape.bits as i32), shape.rows as f64);
+        let integers = SeveralTables::integers(shape, all, shape.bound().unsigned_abs())?;
+        let table = |((first, second), integers): ((usize, usize), Vec<i128>)| {
+            let values = integers.iter().map(|value| *value as f64 * scale / rows);
+            nalgebra::DMatrix::from_iterator(shape.columns[first], shape.columns[second], values)
+        };
+        Ok(pairs(shape.parties).zip(integers).map(table).collect())
+    }
+
+    /// The whole numbers of the tables of all pairs, in order, each column by column, which are at most `bound` in size.
+    ///
+    /// # Errors
+    /// As [`SeveralTables::open`].
+    pub fn integers(shape: &SeveralShape, all: &[Elements], bound: u128) -> Result<Vec<Vec<i128>>, (usize, Fault)> {
         for (place, shares) in all.iter().enumerate() {
             expect(shares, shape.width, shape.opened(place), "shares of tables").map_err(|fault| (place, fault))?;
         }
-        let (scale, rows) = (2f64.powi(-2 * shape.bits as i32), shape.rows as f64);
-        let mut tables = Vec::new();
-        for (first, second) in pairs(shape.parties) {
+        let of = |(first, second): (usize, usize)| {
             let integers = opened(shape, all, [first, second]).map_err(|fault| (second, fault))?;
-            let bound = shape.bound().unsigned_abs();
-            if integers.iter().any(|value| value.unsigned_abs() > bound) {
-                return Err((second, Fault::Bound));
+            match integers.iter().any(|value| value.unsigned_abs() > bound) {
+                true => Err((second, Fault::Bound)),
+                false => Ok(integers),
             }
-            let values = integers.iter().map(|value| *value as f64 * scale / rows);
-            tables.push(nalgebra::DMatrix::from_iterator(shape.columns[first], shape.columns[second], values));
-        }
-        Ok(tables)
+        };
+        pairs(shape.parties).map(of).collect()
     }
 
     /// Whose shares they are.

@@ -15,34 +15,38 @@ pub enum PrivatePlan {
 }
 
 impl PrivatePlan {
-    /// What one side releases, and what it is charged.
-    pub fn releases(&self, side: Side) -> &ReleasePlan {
+    /// What one party releases, by its place in the order of the parties, and what it is charged.
+    pub fn releases(&self, place: impl Into<usize>) -> &ReleasePlan {
+        let place = place.into();
         match self {
-            PrivatePlan::Residual(plan) => &plan.side(side).releases,
-            PrivatePlan::Crossprod(plan) => &plan.side(side).releases,
-            PrivatePlan::Logistic(plan) => &plan.side(side).releases,
+            PrivatePlan::Residual(plan) => &plan.side(Side::at(place)).releases,
+            PrivatePlan::Crossprod(plan) => &plan.side(place).releases,
+            PrivatePlan::Logistic(plan) => &plan.side(Side::at(place)).releases,
         }
     }
 
-    /// Entries of a side's rows.
-    pub fn width(&self, side: Side) -> usize {
+    /// Entries of a party's rows.
+    pub fn width(&self, place: impl Into<usize>) -> usize {
+        let place = place.into();
         match self {
-            PrivatePlan::Residual(plan) => plan.side(side).width,
-            PrivatePlan::Crossprod(plan) => plan.side(side).width,
-            PrivatePlan::Logistic(plan) => plan.side(side).width,
+            PrivatePlan::Residual(plan) => plan.side(Side::at(place)).width,
+            PrivatePlan::Crossprod(plan) => plan.side(place).width,
+            PrivatePlan::Logistic(plan) => plan.side(Side::at(place)).width,
         }
     }
 
-    /// Every release of a side in its order: what it is, the standard deviation of its noise, and whether it goes to the peer.
-    pub fn lines(&self, side: Side) -> Vec<(String, f64, bool)> {
+    /// Every release of a party in its order: what it is, the standard deviation of its noise, and whether it is sent.
+    pub fn lines(&self, place: impl Into<usize>) -> Vec<(String, f64, bool)> {
+        let place = place.into();
         match self {
             PrivatePlan::Residual(plan) => {
-                plan.side(side).lines().map(|(label, sigma, sent)| (label.to_owned(), sigma, sent)).collect()
+                plan.side(Side::at(place)).lines().map(|(label, sigma, sent)| (label.to_owned(), sigma, sent)).collect()
             }
             PrivatePlan::Crossprod(plan) => {
-                plan.side(side).lines().map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
+                plan.side(place).lines().map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
             }
             PrivatePlan::Logistic(plan) => {
+                let side = Side::at(place);
                 let lines = plan.side(side).lines(plan, side);
                 lines.map(|(label, sigma)| (label.to_owned(), sigma, true)).collect()
             }

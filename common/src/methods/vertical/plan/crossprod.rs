@@ -1,9 +1,9 @@
-//! Private vertical regression from one table that opens with the noise of both parties: the mechanism `crossprod`.
+//! Private vertical regression from tables that open with the noise of both their parties: the mechanism `crossprod`.
 //!
-//! Each party releases its own table `X'X` and, of the outcome that it holds, `X'y`. The table `X_a'X_b` between the blocks is computed
-//! on shares, and each party adds its whole noise to its share before the share leaves: what opens is the table plus two noises. All of
-//! it opens to both parties, and everything after that is post-processing. There are no rounds, and no value a row leaves in a readable
-//! form, so the error is nearly that of somebody trusted with both blocks.
+//! Each party releases its own table `X'X` and, of the outcome that it holds, `X'y`. The table `X_i'X_j` between the blocks of every two
+//! parties is computed on shares, and each of the two adds its whole noise to its share before the share leaves: what opens is the table
+//! plus two noises. All of it opens to all parties, and everything after that is post-processing. There are no rounds, and no value a row
+//! leaves in a readable form, so the error is nearly that of somebody trusted with all blocks.
 //!
 //! # Why it is private
 //!
@@ -11,11 +11,13 @@
 //! row and `|y| <= 1` for the outcome. A share is as private as the table with the noise of its sender alone, by the head of
 //! [the share's module](crate::privacy::mechanism::share). With `D = |x - z|^2 <= 4`:
 //!
-//! - **Outcome at both**, which is protected from neither. Towards one party's rows the table moves by `|x - z||w|`, at most 2, and `X'y` by
-//!   `|x - z||y|`, at most 2. With `b` the sum of both costs they cost a pair at most `b D/4`: as vectors `X'r` of the same rows, whose
-//!   lemma at the head of [the mechanism](crate::privacy::mechanism) makes `X'X` free as long as its own cost is at most `b/4`. Equal noise `s`
-//!   on all three: `b = 8/s^2`.
-//! - **Outcome at Alice alone**, replaced with her row, `y` by `v`. Of `X_a'X_a`, `X_a'y`, `y'y`, `X_a'X_b` and `y'X_b` at equal noise the squared
+//! - **Outcome at all `K` parties**, which is protected from none. Towards one party's rows each of its `K - 1` tables moves by `|x - z||w|`, at
+//!   most 2, all of them together by at most `2 (K - 1)^(1/2)`, and `X'y` by `|x - z||y|`, at most 2. With `b` the sum of both costs they cost a
+//!   pair of neighbours at most `b D/4`: as vectors `X'r` of the same rows, whose lemma at the head of
+//!   [the mechanism](crate::privacy::mechanism) makes `X'X` free as long as its own cost is at most `b/4`. Equal noise `s` on tables and
+//!   `X'y`: `b = 4 K/s^2`, and `X'X` has noise of variance `2 s^2/K`. Between two parties `b = 8/s^2`, with equal noise on all three. It
+//!   holds towards all other parties together.
+//! - **Outcome at Alice alone**, of two parties, replaced with her row, `y` by `v`. Of `X_a'X_a`, `X_a'y`, `y'y`, `X_a'X_b` and `y'X_b` at equal noise the squared
 //!   shift is at most 10. Write `f = |xx' - zz'|^2 + |xy - zv|^2 + (y^2 - v^2)^2 + D + (y - v)^2`, with `g = x'z` and `r = yv`. The terms in `g` are
 //!   `-2 g^2 - 2 g (1 + r)`, at most `(1 + r)^2/2`; the others grow in `|x|` and `|z|`, which are 1. So
 //!   `f <= 9/2 + 2 (y^2 + v^2) + y^4 + v^4 - r - 3 r^2/2`. At `r >= 0` the value at `-r` is larger; at `r = -|y||v|` it grows in `|y|` and in `|v|`
@@ -26,7 +28,7 @@
 //! The rows are integers in units of 2^-15 that were truncated and shortened before all of these sums, and all of them use the same
 //! integers: rows, table and outcome are exact, and only `X'X` and `X'y` are rounded to their lattices, which the charge counts.
 //!
-//! The intercept is an entry of Alice's rows within their norm. Outside of it column sums and the sum of the outcome would be moved by
+//! The intercept is an entry of the first party's rows within their norm. Outside of it column sums and the sum of the outcome would be moved by
 //! each row as well, sqrt 12 in place of sqrt 8 (with the outcome at Alice sqrt 16.5 in place of sqrt 10): over 50 data sets of 10,000 rows
 //! and 5 + 5 columns at epsilon 1 the median error was .086 in place of .076 (.098 in place of .085).
 //!
@@ -51,30 +53,32 @@ use crate::privacy::mechanism::share::ShareScale;
 use crate::privacy::mechanism::{
     LatticeVector, PlannedRelease, Query, ReleaseError, ReleasePlan, free_table_rounding, noise_scale,
 };
-use crate::secure::product::{Blocks, Shape, TableShare};
+use crate::privacy::release::{PostProcessed, sealed};
+use crate::secure::product::{Blocks, SeveralShape, SeveralTables, Shape, TableShare, pairs};
+use crate::secure::ring::{Elements, RingError};
 
-/// Share of the budget that the table between the blocks has beside `X'y`, where both hold the outcome: equal noise.
-const TABLE_SHARE: f64 = 0.5;
+/// Share of the budget that the tables of a party with this number of others have beside `X'y`, where all hold the outcome: equal noise.
+fn table_share(others: usize) -> f64 {
+    others as f64 / (others + 1) as f64
+}
 
 /// Who holds the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeAt {
-    /// Both: it is not protected from either.
+    /// All parties: it is not protected from any.
     Both,
-    /// Alice alone: it is protected together with her row.
+    /// Alice alone, of two parties: it is protected together with her row.
     Alice,
 }
 
-/// What both parties agree on before anything is computed; nothing here comes from data.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What all parties agree on before anything is computed; nothing here comes from data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CrossSetup {
     /// Number of rows.
     pub rows: usize,
-    /// Entries of Alice's rows, her intercept included.
-    pub alice_width: usize,
-    /// Entries of Bob's rows.
-    pub bob_width: usize,
+    /// Entries of each party's rows in the order of the parties, the first one's intercept included.
+    pub widths: Vec<usize>,
     /// Who holds the outcome.
     pub outcome: OutcomeAt,
     /// Ridge penalty on coefficients of unit rows, added to the diagonal of the joint table.
@@ -90,7 +94,7 @@ pub enum CrossRelease {
     Table,
     /// `X'y` of its own columns, and `y'y` from a party that holds the outcome alone.
     Score,
-    /// Its share of the table between the blocks, with its noise.
+    /// Its shares of the tables between its block and those of all others, with its noise.
     Share,
 }
 
@@ -103,7 +107,7 @@ pub struct CrossSide {
     pub table_sigma: f64,
     /// Noise of `X'y`; zero where the side has no such release.
     pub score_sigma: f64,
-    /// Noise that the side adds to its share.
+    /// Noise that the side adds to its shares.
     pub share_sigma: f64,
     /// What is charged, and for what.
     pub releases: ReleasePlan,
@@ -119,24 +123,35 @@ pub struct CrossPlan {
     setup: CrossSetup,
     #[serde(skip)]
     scale: ShareScale,
-    alice: CrossSide,
-    bob: CrossSide,
+    /// In the order of the parties.
+    sides: Vec<CrossSide>,
 }
 
 /// All that opened: noised, so whatever follows from it is free.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrossTables {
-    /// `X_a'X_a` and `X_b'X_b`.
-    pub tables: [DMatrix<f64>; 2],
-    /// `X_a'X_b`.
-    pub cross: DMatrix<f64>,
-    /// `X'y`, Alice's entries first.
+    /// The joint table of all columns, in the order of the parties.
+    pub joint: DMatrix<f64>,
+    /// `X'y`, in the same order.
     pub score: DVector<f64>,
-    /// `y'y`: without noise where both hold the outcome.
+    /// `y'y`: without noise where all hold the outcome.
     pub square: f64,
 }
 
-/// The joint fit in coefficients of unit rows, Alice's first.
+impl CrossTables {
+    /// All but `y'y` as numbers: the upper triangle of the joint table column by column, and `X'y`.
+    pub fn values(&self) -> Vec<f64> {
+        let triangle = (0..self.joint.ncols())
+            .flat_map(|column| self.joint.column(column).iter().take(column + 1).copied().collect::<Vec<f64>>());
+        triangle.chain(self.score.iter().copied()).collect()
+    }
+}
+
+/// Sums with noise, and nothing else.
+impl sealed::Sealed for CrossTables {}
+impl PostProcessed for CrossTables {}
+
+/// The joint fit in coefficients of unit rows, in the order of the parties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrossFit {
     /// The coefficients.
@@ -156,7 +171,7 @@ pub struct WholeRows {
 
 impl WholeRows {
     /// Rows as they are, with an outcome or without.
-    pub(super) fn of_rows(rows: ClippedRows, outcome: Option<Vec<i64>>) -> WholeRows {
+    pub(in super::super) fn of_rows(rows: ClippedRows, outcome: Option<Vec<i64>>) -> WholeRows {
         WholeRows { rows, outcome, factor: 1.0 }
     }
 
@@ -221,9 +236,9 @@ impl CrossFit {
         CrossFit { coefficients, covariance: DMatrix::zeros(size, size) }
     }
 
-    /// Intercept, less the outcome's centre, and slopes on the original scale with their variances, Alice's first; of rows with these
-    /// bounds.
-    pub fn on_original_scale(&self, bounds: [&RowBounds; 2], outcome: &OutcomeBounds) -> (DVector<f64>, DVector<f64>) {
+    /// Intercept, less the outcome's centre, and slopes on the original scale with their variances, in the order of the parties; of rows
+    /// with these bounds.
+    pub fn on_original_scale(&self, bounds: &[&RowBounds], outcome: &OutcomeBounds) -> (DVector<f64>, DVector<f64>) {
         let slopes: usize = bounds.iter().map(|bounds| bounds.names().len()).sum();
         let mut map = DMatrix::zeros(1 + slopes, self.coefficients.len());
         let (mut column, mut row) = (0, 1);
@@ -244,16 +259,17 @@ impl CrossFit {
 }
 
 impl CrossPlan {
-    /// Calibrates every release of both sides.
+    /// Calibrates every release of all sides.
     ///
     /// # Errors
     ///
-    /// A number that is not positive, or a budget without noise.
+    /// A number that is not positive, fewer than two parties, more than two where one alone holds the outcome, or a budget without noise.
     pub fn new(setup: CrossSetup) -> Result<CrossPlan, PlanError> {
+        let narrowest = setup.widths.iter().min().copied().unwrap_or(0);
         let positive = [
             ("the number of rows", setup.rows as f64),
-            ("the number of Alice's columns", setup.alice_width as f64),
-            ("the number of Bob's columns", setup.bob_width as f64),
+            ("the number of a party's columns", narrowest as f64),
+            ("the number of other parties", setup.widths.len() as f64 - 1.0),
             ("the budget", setup.budget),
         ];
         if let Some(&(what, value)) = positive.iter().find(|(_, value)| !(*value > 0.0 && value.is_finite())) {
@@ -262,25 +278,28 @@ impl CrossPlan {
         if !(setup.ridge >= 0.0 && setup.ridge.is_finite()) {
             return Err(PlanError::Positive { what: "the ridge penalty", value: setup.ridge });
         }
-        let (alice, bob) = (setup.alice_width, setup.bob_width);
         let failed = PlanError::NoBudget { side: Side::Alice };
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget.
         let budget = |entries: usize| (setup.budget.sqrt() * (1.0 - 1e-13) - free_table_rounding(entries)).max(0.0);
-        match setup.outcome {
-            OutcomeAt::Both => {
+        match (setup.outcome, setup.widths.as_slice()) {
+            (OutcomeAt::Both, widths) => {
                 // The sides differ in their roundings alone; the unit of what opens is common.
-                let root = budget(rounded(alice.max(bob)));
-                let scale = ShareScale::within(2.0, root * TABLE_SHARE.sqrt()).ok_or(failed)?;
-                let side = |side, width| both_hold(side, width, budget(rounded(width)), scale);
-                Ok(CrossPlan { setup, scale, alice: side(Side::Alice, alice)?, bob: side(Side::Bob, bob)? })
+                let others = widths.len() - 1;
+                let root = budget(rounded(widths.iter().max().copied().unwrap_or(0)));
+                let sensitivity = moved_by_a_row(others);
+                let scale =
+                    ShareScale::within(sensitivity, root * table_share(others).sqrt()).ok_or_else(|| failed.clone())?;
+                let sides = widths.iter().map(|width| all_hold(*width, budget(rounded(*width)), scale, sensitivity));
+                let sides = sides.collect::<Option<Vec<CrossSide>>>().ok_or(failed)?;
+                Ok(CrossPlan { scale, sides, setup })
             }
-            OutcomeAt::Alice => {
+            (OutcomeAt::Alice, &[alice, bob]) => {
                 let sigma = 10f64.sqrt() / budget(rounded(alice) + 1);
                 let scale = ShareScale::within(ROOT_EIGHT, ROOT_EIGHT / sigma).ok_or(failed)?;
-                let alice = holder(alice, sigma, scale)?;
-                let bob = other(bob, scale)?;
-                Ok(CrossPlan { setup, scale, alice, bob })
+                let sides = vec![holder(alice, sigma, scale)?, other(bob, scale)?];
+                Ok(CrossPlan { scale, sides, setup })
             }
+            (OutcomeAt::Alice, several) => Err(PlanError::Alone { parties: several.len() }),
         }
     }
 
@@ -289,23 +308,35 @@ impl CrossPlan {
         &self.setup
     }
 
-    /// One side's releases.
-    pub fn side(&self, side: Side) -> &CrossSide {
-        match side {
-            Side::Alice => &self.alice,
-            Side::Bob => &self.bob,
-        }
+    /// One side's releases, by its place in the order of the parties.
+    pub fn side(&self, place: impl Into<usize>) -> &CrossSide {
+        &self.sides[place.into()]
     }
 
-    /// The table between the blocks as the dealer knows it: whole numbers in the ring that holds them. The outcome stands behind Alice's
-    /// columns where she holds it alone.
+    /// How many parties there are.
+    pub fn parties(&self) -> usize {
+        self.sides.len()
+    }
+
+    /// The table between the blocks of two parties as the dealer knows it: whole numbers in the ring that holds them. The outcome stands
+    /// behind Alice's columns where she holds it alone.
     pub fn shape(&self) -> Shape {
-        let CrossSetup { rows, alice_width, bob_width, outcome, .. } = self.setup;
-        let left = match outcome {
-            OutcomeAt::Both => alice_width,
-            OutcomeAt::Alice => alice_width + 1,
+        let [alice, bob] = [0, 1].map(|place| self.setup.widths[place]);
+        let left = match self.setup.outcome {
+            OutcomeAt::Both => alice,
+            OutcomeAt::Alice => alice + 1,
         };
-        Shape { width: self.scale.width(rows), bits: 0, rows, left, right: bob_width }
+        let rows = self.setup.rows;
+        Shape { width: self.scale.width(rows), bits: 0, rows, left, right: bob }
+    }
+
+    /// The tables between the blocks of several parties as the dealer knows them; none of two parties of which one holds the outcome.
+    pub fn shape_of_several(&self) -> Option<SeveralShape> {
+        let rows = self.setup.rows;
+        match self.setup.outcome {
+            OutcomeAt::Both => SeveralShape::new(self.scale.width(rows), 0, rows, &self.setup.widths),
+            OutcomeAt::Alice => None,
+        }
     }
 
     /// How products are scaled in the table that opens.
@@ -313,7 +344,7 @@ impl CrossPlan {
         self.scale
     }
 
-    /// A side's block of the table.
+    /// A side's block of the table between two parties.
     pub fn block(&self, side: Side, rows: ClippedRows, outcome: &ClippedOutcome) -> WholeRows {
         let factor = match side {
             Side::Alice => self.scale.factor() as f64,
@@ -333,22 +364,22 @@ impl CrossPlan {
     /// More rows than the integers hold.
     pub fn query(
         &self,
-        side: Side,
+        place: impl Into<usize>,
         release: CrossRelease,
         rows: &ClippedRows,
         outcome: &ClippedOutcome,
     ) -> Result<Option<Query>, ReleaseError> {
-        Ok(match (release, self.setup.outcome, side) {
+        Ok(match (release, self.setup.outcome, place.into()) {
             (CrossRelease::Share, _, _) => None,
             (CrossRelease::Table, _, _) => Some(Query::gram(rows)?),
-            (CrossRelease::Score, OutcomeAt::Alice, Side::Alice) => Some(Query::bounded(&held(rows, outcome))),
-            (CrossRelease::Score, OutcomeAt::Both, _) | (CrossRelease::Score, OutcomeAt::Alice, Side::Bob) => {
+            (CrossRelease::Score, OutcomeAt::Alice, 0) => Some(Query::bounded(&held(rows, outcome))),
+            (CrossRelease::Score, OutcomeAt::Both, _) | (CrossRelease::Score, OutcomeAt::Alice, _) => {
                 Some(Query::score(rows, &ClippedResiduals::clip(outcome.values(), 1.0)))
             }
         })
     }
 
-    /// A side's share of the table between the blocks, to be released with its noise.
+    /// A side's share of the table between the blocks of two parties, to be released with its noise.
     pub fn share(&self, side: Side, share: &TableShare) -> Query {
         let formula = match (self.setup.outcome, side) {
             (OutcomeAt::Both, _) => "2: |x - z||w|, |x|, |z|, |w| <= 1, on whole numbers, with this side's noise alone",
@@ -362,47 +393,128 @@ impl CrossPlan {
         Query::share(share, self.scale, self.side(side).sensitivity, formula)
     }
 
+    /// A party's shares of its tables with all others, whose rows were masked without the factor of the scale, to be released with its
+    /// noise.
+    ///
+    /// # Errors
+    ///
+    /// The ring refuses the factor, which would be a bug.
+    pub fn shares_of_several(&self, shares: &SeveralTables) -> Result<Query, RingError> {
+        let mut whole = shares.shares().clone();
+        let factors = vec![i128::from(self.scale.factor()); whole.count()];
+        whole.multiply(&Elements::from_integers(whole.width(), &factors))?;
+        let formula = "2 sqrt(K - 1): |x - z| |w| of the rows w of all others, |x|, |z|, |w| <= 1, on whole numbers, with this party's \
+                       noise alone";
+        Ok(Query::scaled_share(&whole, self.scale, self.side(shares.place()).sensitivity, formula))
+    }
+
     /// How many entries a side's release has.
-    pub fn entries(&self, side: Side, release: CrossRelease) -> usize {
-        let width = self.side(side).width;
+    pub fn entries(&self, place: impl Into<usize>, release: CrossRelease) -> usize {
+        let place = place.into();
+        let width = self.side(place).width;
+        let several = self.shape_of_several();
         match (release, self.setup.outcome) {
             (CrossRelease::Table, _) => width * (width + 1) / 2,
             (CrossRelease::Score, OutcomeAt::Both) => width,
             (CrossRelease::Score, OutcomeAt::Alice) => width + 1,
-            (CrossRelease::Share, _) => self.shape().opened() * self.shape().width.words(),
+            (CrossRelease::Share, _) => {
+                let opened = several.map_or_else(|| self.shape().opened(), |shape| shape.opened(place));
+                opened * self.scale.width(self.setup.rows).words()
+            }
         }
     }
 
-    /// What opened, from the releases of both sides; `square` is `y'y` where both hold the outcome. None where a release is missing.
+    /// What opened between two parties, from the releases of both sides; `square` is `y'y` where both hold the outcome. None where a
+    /// release is missing.
     pub fn tables(
         &self,
         released: impl Fn(Side, CrossRelease) -> Option<LatticeVector>,
         opened: &DMatrix<f64>,
         square: f64,
     ) -> Option<CrossTables> {
-        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
-        let tables = [
-            released(Side::Alice, CrossRelease::Table)?.symmetric(alice),
-            released(Side::Bob, CrossRelease::Table)?.symmetric(bob),
-        ];
+        let own = [Side::Alice, Side::Bob].map(|side| Some((released(side, CrossRelease::Table)?, side)));
+        let [Some((alice, _)), Some((bob, _))] = own else { return None };
+        let width = self.setup.widths[0];
         let of_alice = released(Side::Alice, CrossRelease::Score)?.tail(0);
         let (of_bob, square) = match self.setup.outcome {
             OutcomeAt::Both => (released(Side::Bob, CrossRelease::Score)?.tail(0), square),
-            OutcomeAt::Alice => (opened.row(alice).transpose(), of_alice[alice]),
+            OutcomeAt::Alice => (opened.row(width).transpose(), of_alice[width]),
         };
-        let score = of_alice.iter().take(alice).chain(of_bob.iter()).copied();
-        Some(CrossTables {
-            tables,
-            cross: opened.rows(0, alice).into_owned(),
-            score: DVector::from_iterator(alice + bob, score),
-            square,
-        })
+        let score = of_alice.iter().take(width).chain(of_bob.iter()).copied();
+        let score = DVector::from_iterator(self.width(), score);
+        Some(self.joined(&[alice, bob], &[opened.rows(0, width).into_owned()], score, square))
+    }
+
+    /// What opened among several parties: of each its noised table and `X'y`, and the opened tables of all pairs in order.
+    pub fn tables_of_several(
+        &self,
+        released: &[[LatticeVector; 2]],
+        opened: &[DMatrix<f64>],
+        square: f64,
+    ) -> CrossTables {
+        let own: Vec<LatticeVector> = released.iter().map(|[table, _]| table.clone()).collect();
+        let score: Vec<f64> =
+            released.iter().flat_map(|[_, score]| score.tail(0).iter().copied().collect::<Vec<f64>>()).collect();
+        self.joined(&own, opened, DVector::from_vec(score), square)
+    }
+
+    /// What opened, from the numbers of [`CrossTables::values`]; `square` is `y'y`. None where they are of another number.
+    pub fn tables_from(&self, values: &[f64], square: f64) -> Option<CrossTables> {
+        let width = self.width();
+        let triangle = width * (width + 1) / 2;
+        if values.len() != triangle + width {
+            return None;
+        }
+        let at = |row: usize, column: usize| {
+            let (row, column) = (row.min(column), row.max(column));
+            values[column * (column + 1) / 2 + row]
+        };
+        let joint = DMatrix::from_fn(width, width, at);
+        Some(CrossTables { joint, score: DVector::from_column_slice(&values[triangle..]), square })
+    }
+
+    /// Whether tables hold what a party itself has released: its noised table and `X'y`.
+    pub fn holds(&self, tables: &CrossTables, place: usize, [table, score]: [&LatticeVector; 2]) -> bool {
+        let Some(block) = self.blocks().into_iter().nth(place) else { return false };
+        let own = tables.joint.view((block.start, block.start), (block.len(), block.len()));
+        own == table.symmetric(block.len()) && tables.score.rows(block.start, block.len()) == score.tail(0)
+    }
+
+    /// Tables of all parties and of all pairs as one.
+    fn joined(&self, own: &[LatticeVector], opened: &[DMatrix<f64>], score: DVector<f64>, square: f64) -> CrossTables {
+        let blocks = self.blocks();
+        let mut joint = DMatrix::zeros(self.width(), self.width());
+        for (block, table) in blocks.iter().zip(own) {
+            let size = (block.len(), block.len());
+            joint.view_mut((block.start, block.start), size).copy_from(&table.symmetric(block.len()));
+        }
+        for ((first, second), table) in pairs(blocks.len()).zip(opened) {
+            let (first, second) = (&blocks[first], &blocks[second]);
+            joint.view_mut((first.start, second.start), (first.len(), second.len())).copy_from(table);
+            joint.view_mut((second.start, first.start), (second.len(), first.len())).copy_from(&table.transpose());
+        }
+        CrossTables { joint, score, square }
+    }
+
+    /// Entries of all parties' rows.
+    fn width(&self) -> usize {
+        self.setup.widths.iter().sum()
+    }
+
+    /// Where each party's entries stand among those of all.
+    fn blocks(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let block = |width: &usize| {
+            end += width;
+            end - width..end
+        };
+        self.setup.widths.iter().map(block).collect()
     }
 
     /// The joint fit. Eigenvalues of the noised joint table are lifted to about the norm of its noise, so that it cannot blow up.
     pub fn fit(&self, opened: &CrossTables) -> Option<CrossFit> {
         let CrossSetup { rows, ridge, .. } = self.setup;
-        let lifted = lifted(&self.joint(opened), self.floor(), ridge);
+        let lifted = lifted(&opened.joint, self.floor(), ridge);
         let factor = Cholesky::new(lifted.clone())?;
         let beta = factor.solve(&opened.score);
         let rest = opened.square - 2.0 * beta.dot(&opened.score) + beta.dot(&(&lifted * &beta));
@@ -413,17 +525,6 @@ impl CrossPlan {
         Some(CrossFit { coefficients: beta, covariance })
     }
 
-    /// The table of all columns, as it has opened.
-    fn joint(&self, opened: &CrossTables) -> DMatrix<f64> {
-        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
-        let mut joint = DMatrix::zeros(alice + bob, alice + bob);
-        joint.view_mut((0, 0), (alice, alice)).copy_from(&opened.tables[0]);
-        joint.view_mut((alice, alice), (bob, bob)).copy_from(&opened.tables[1]);
-        joint.view_mut((0, alice), (alice, bob)).copy_from(&opened.cross);
-        joint.view_mut((alice, 0), (bob, alice)).copy_from(&opened.cross.transpose());
-        joint
-    }
-
     /// What error to expect, from public facts and a declared design; no data are involved.
     ///
     /// To second order: the noise of the solve, and the mean shift of coefficients that noise in the table causes. The shift is part of the
@@ -431,7 +532,6 @@ impl CrossPlan {
     /// the tests). What the ridge and the floor of eigenvalues do is the bias.
     pub fn predict(&self, design: &Design) -> Prediction {
         let rows = self.setup.rows as f64;
-        let widths = [self.setup.alice_width, self.setup.bob_width];
         let joint = design.moments() * rows;
         let (beta, weights) = (design.coefficients(), design.weights());
         let lifted = lifted(&joint, self.floor(), self.setup.ridge);
@@ -446,7 +546,7 @@ impl CrossPlan {
         let (bias, noise) = (stacked(design::row_squares(&lift)), stacked(noise.diagonal()));
         let moved = stacked(design::row_squares(&shift));
         let length = stacked(design::row_squares(beta)).sum().sqrt();
-        let alone = design::alone(design, widths, rows, self.setup.ridge);
+        let alone = design::alone(design, &self.setup.widths, rows, self.setup.ridge);
         Prediction {
             relative_error: (moved.sum() + noise.sum()).sqrt() / length,
             alone_error: stacked(alone).sum().sqrt() / length,
@@ -457,50 +557,50 @@ impl CrossPlan {
 
     /// About the norm of the joint table's noise.
     fn floor(&self) -> f64 {
-        self.scale.sigma() * ((self.setup.alice_width + self.setup.bob_width) as f64).sqrt()
+        self.scale.sigma() * (self.width() as f64).sqrt()
     }
 
-    /// Variance of an entry of the table between the blocks: both sides add their noise.
+    /// Variance of an entry of a table between two blocks: both sides add their noise.
     fn cross_variance(&self) -> f64 {
         2.0 * self.scale.sigma() * self.scale.sigma()
     }
 
     /// Covariance of `(noise of X'y) - N b`, where `squares` is `b b'` or its mean.
     fn noise(&self, squares: &DMatrix<f64>) -> DMatrix<f64> {
-        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
-        let [first, second] =
-            [(0, alice), (alice, bob)].map(|(at, width)| squares.view((at, at), (width, width)).into_owned());
-        let cross = self.cross_variance();
-        let score = match self.setup.outcome {
-            OutcomeAt::Both => [self.alice.score_sigma.powi(2), self.bob.score_sigma.powi(2)],
-            OutcomeAt::Alice => [self.alice.score_sigma.powi(2), cross],
-        };
-        let block = |own: &DMatrix<f64>, other: f64, table: f64, score: f64| {
-            let half = 0.5 * table * table;
-            DMatrix::identity(own.nrows(), own.nrows()) * (score + cross * other + half * own.trace()) + own * half
-        };
-        let mut inner = squares * cross;
-        let (of_alice, of_bob) = (first.trace(), second.trace());
-        inner.view_mut((0, 0), (alice, alice)).copy_from(&block(&first, of_bob, self.alice.table_sigma, score[0]));
-        inner.view_mut((alice, alice), (bob, bob)).copy_from(&block(&second, of_alice, self.bob.table_sigma, score[1]));
-        inner
+        self.around(squares, |place| match (self.setup.outcome, place) {
+            (OutcomeAt::Both, _) | (OutcomeAt::Alice, 0) => self.sides[place].score_sigma.powi(2),
+            (OutcomeAt::Alice, _) => self.cross_variance(),
+        })
     }
 
     /// The mean of `N A N` over the noise `N` of the joint table, for a symmetric `A`.
     fn shift(&self, a: &DMatrix<f64>) -> DMatrix<f64> {
-        let (alice, bob) = (self.setup.alice_width, self.setup.bob_width);
-        let [first, second] =
-            [(0, alice), (alice, bob)].map(|(at, width)| a.view((at, at), (width, width)).into_owned());
-        let cross = self.cross_variance();
-        let block = |own: &DMatrix<f64>, other: f64, table: f64| {
-            let half = 0.5 * table * table;
-            DMatrix::identity(own.nrows(), own.nrows()) * (cross * other + half * own.trace()) + own * half
-        };
+        self.around(a, |_| 0.0)
+    }
+
+    /// The mean of `N A N`, with this much more on the diagonal of each party's block.
+    fn around(&self, a: &DMatrix<f64>, more: impl Fn(usize) -> f64) -> DMatrix<f64> {
+        let (blocks, cross) = (self.blocks(), self.cross_variance());
+        let own = |block: &Range<usize>| a.view((block.start, block.start), (block.len(), block.len())).into_owned();
+        let traces: Vec<f64> = blocks.iter().map(|block| own(block).trace()).collect();
         let mut mean = a * cross;
-        let (of_alice, of_bob) = (first.trace(), second.trace());
-        mean.view_mut((0, 0), (alice, alice)).copy_from(&block(&first, of_bob, self.alice.table_sigma));
-        mean.view_mut((alice, alice), (bob, bob)).copy_from(&block(&second, of_alice, self.bob.table_sigma));
+        for (place, block) in blocks.iter().enumerate() {
+            let table = self.sides[place].table_sigma;
+            let (own, half) = (own(block), 0.5 * table * table);
+            let others = traces.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, trace)| trace);
+            let diagonal = more(place) + cross * others.sum::<f64>() + half * traces[place];
+            let value = DMatrix::identity(block.len(), block.len()) * diagonal + own * half;
+            mean.view_mut((block.start, block.start), (block.len(), block.len())).copy_from(&value);
+        }
         mean
+    }
+}
+
+/// How far one row moves a party's tables with this number of others: `|x - z| |w|` of the rows `w` of all of them.
+fn moved_by_a_row(others: usize) -> f64 {
+    match others {
+        1 => 2.0,
+        several => (2.0 * (several as f64).sqrt()).next_up(),
     }
 }
 
@@ -520,24 +620,26 @@ const SCORE: &str = "X'y";
 const HELD: &str = "X'y and y'y";
 /// The label of a share in plans and receipts.
 pub(crate) const SHARE: &str = "share of the table between the blocks";
+/// The same of several parties.
+pub(crate) const SHARES: &str = "shares of the tables between the blocks";
 
-/// A side where both hold the outcome; `root` is that of its budget.
-fn both_hold(side: Side, width: usize, root: f64, scale: ShareScale) -> Result<CrossSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side };
-    let share = scale.mu(2.0).map_err(failed)?;
+/// A side where all hold the outcome; `root` is that of its budget. None where it buys no finite noise.
+fn all_hold(width: usize, root: f64, scale: ShareScale, sensitivity: f64) -> Option<CrossSide> {
+    let share = scale.mu(sensitivity).ok()?;
     let score = (root * root - share * share).max(0.0).sqrt();
     // Within a quarter of what the vectors cost: then it is free.
     let table = (0.25 * (1.0 - 1e-8) * (score * score + share * share)).sqrt();
-    let releases = vec![planned(TABLE, table), planned(SCORE, score), planned(SHARE, share)];
+    let shares = if sensitivity > 2.0 { SHARES } else { SHARE };
+    let releases = vec![planned(TABLE, table), planned(SCORE, score), planned(shares, share)];
     let releases = ReleasePlan::with_free_table(releases, 0, &[1, 2], rounded(width));
-    Ok(CrossSide {
+    Some(CrossSide {
         width,
-        table_sigma: noise_scale(std::f64::consts::SQRT_2.next_up(), width * (width + 1) / 2, table).map_err(failed)?.0,
-        score_sigma: noise_scale(2.0, width, score).map_err(failed)?.0,
+        table_sigma: noise_scale(std::f64::consts::SQRT_2.next_up(), width * (width + 1) / 2, table).ok()?.0,
+        score_sigma: noise_scale(2.0, width, score).ok()?.0,
         share_sigma: scale.sigma(),
         releases,
         order: vec![CrossRelease::Table, CrossRelease::Score, CrossRelease::Share],
-        sensitivity: 2.0,
+        sensitivity,
     })
 }
 

@@ -20,7 +20,7 @@ pub enum Coefficients {
     Signal(f64),
     /// All of this size, each of random sign.
     Size(f64),
-    /// Of these values, Alice's first, without the intercept.
+    /// Of these values, in the order of the parties, without the intercept.
     Each(Vec<f64>),
 }
 
@@ -36,7 +36,7 @@ impl Default for Coefficients {
 /// the outcome is centred in its range.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
-    /// `E x x'` of the joined unit rows, Alice's entries first.
+    /// `E x x'` of the joined unit rows, in the order of the parties.
     moments: DMatrix<f64>,
     /// A root `C` of the coefficients' second moments, `E b b' = C C'`: one column where they are known, one for each of them where
     /// their signs are independent. All that is predicted is linear in `b` or a square of it, so the mean over all signs is exact.
@@ -46,9 +46,9 @@ pub struct Design {
 }
 
 impl Design {
-    /// The design of rows with these bounds: Alice's, then Bob's. `mean_square` is that of a row without its intercept, as a share
+    /// The design of rows with these bounds, in the order of the parties. `mean_square` is that of a row without its intercept, as a share
     /// of the square of its norm bound.
-    pub fn new(bounds: [&RowBounds; 2], correlation: f64, mean_square: f64, coefficients: &Coefficients) -> Design {
+    pub fn new(bounds: &[&RowBounds], correlation: f64, mean_square: f64, coefficients: &Coefficients) -> Design {
         // Per entry: root mean square, factor from unit rows to scaled columns, size of the coefficient of the scaled column.
         let mut entries: Vec<(f64, f64, f64)> = Vec::new();
         let mut constant = Vec::new();
@@ -233,7 +233,7 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
     let length = stacked(&own.each_ref().map(row_squares)).sum().sqrt();
     Prediction {
         relative_error: (bias.sum() + noise.sum()).sqrt() / length,
-        alone_error: alone(design, [first, second], rows, setup.ridge)
+        alone_error: alone(design, &[first, second], rows, setup.ridge)
             .component_mul(&design.weights.component_mul(&design.weights))
             .map(|square| square.max(0.0))
             .sum()
@@ -245,34 +245,32 @@ pub(super) fn predict(plan: &Plan, design: &Design) -> Prediction {
 }
 
 /// Squared distance of each coefficient from the pooled one where each party fits its own columns without noise.
-pub(super) fn alone(design: &Design, [first, second]: [usize; 2], rows: f64, ridge: f64) -> DVector<f64> {
-    let Parts { tables, crosses, targets, own } = Parts::new(design, [first, second]);
-    let parts = [0, 1].map(|me: usize| {
-        let inverse = inverted(&tables[me], ridge / rows);
-        let missed = row_squares(&(&inverse * &targets[me] - &own[me]));
-        missed + inverse.diagonal() * (unknown(me, &inverse, &tables, &crosses, &own) / rows)
-    });
-    DVector::from_iterator(first + second, parts.iter().flat_map(|part| part.iter().copied()))
+pub(super) fn alone(design: &Design, widths: &[usize], rows: f64, ridge: f64) -> DVector<f64> {
+    let (moments, beta) = (&design.moments, &design.coefficients);
+    let targets = moments * beta;
+    let mut squares = DVector::zeros(moments.nrows());
+    let mut begin = 0;
+    for &width in widths {
+        let of = |entry: &usize| (begin..begin + width).contains(entry);
+        let (own, others): (Vec<usize>, Vec<usize>) = (0..moments.nrows()).partition(of);
+        let table = |rows: &[usize], columns: &[usize]| moments.select_rows(rows).select_columns(columns);
+        let inverse = inverted(&table(&own, &own), ridge / rows);
+        let missed = row_squares(&(&inverse * targets.select_rows(&own) - beta.select_rows(&own)));
+        // What the others' columns add, as far as it goes along with the own ones by the design, and this rest by the sampling error of
+        // this number of rows.
+        let known = table(&others, &own) * &inverse * table(&own, &others);
+        let of_others = beta.select_rows(&others);
+        let unknown = (of_others.transpose() * (table(&others, &others) - known) * &of_others).trace().max(0.0);
+        squares.rows_mut(begin, width).copy_from(&(missed + inverse.diagonal() * (unknown / rows)));
+        begin += width;
+    }
+    squares
 }
 
 /// The inverse of a table with this much on its diagonal, or zeros where there is none.
 fn inverted(table: &DMatrix<f64>, shift: f64) -> DMatrix<f64> {
     let shifted = table + DMatrix::identity(table.nrows(), table.nrows()) * shift;
     shifted.try_inverse().unwrap_or_else(|| DMatrix::zeros(table.nrows(), table.nrows()))
-}
-
-/// What a party misses that fits its own columns is the other's signal: as far as it goes along with them by the design, and this rest by
-/// the sampling error of this number of rows.
-fn unknown(
-    me: usize,
-    inverse: &DMatrix<f64>,
-    tables: &[DMatrix<f64>; 2],
-    crosses: &[DMatrix<f64>; 2],
-    own: &[DMatrix<f64>; 2],
-) -> f64 {
-    let other = 1 - me;
-    let known = &crosses[other] * inverse * &crosses[me];
-    (own[other].transpose() * (&tables[other] - known) * &own[other]).trace().max(0.0)
 }
 
 pub(super) fn row_squares(matrix: &DMatrix<f64>) -> DVector<f64> {

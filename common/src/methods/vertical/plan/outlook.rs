@@ -124,10 +124,10 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// Looks ahead for rows with these bounds, Alice's first. What is not declared is `None`.
+    /// Looks ahead for rows with these bounds, in the order of the parties. What is not declared is `None`.
     pub fn new(
         plan: &PrivatePlan,
-        bounds: [&RowBounds; 2],
+        bounds: &[&RowBounds],
         correlation: Option<f64>,
         mean_square: Option<f64>,
         declared: Option<&Coefficients>,
@@ -269,7 +269,7 @@ impl Unit {
 
 impl Assumed {
     fn new(
-        bounds: [&RowBounds; 2],
+        bounds: &[&RowBounds],
         correlation: Option<f64>,
         mean_square: Option<f64>,
         (coefficients, coefficients_declared): (&Coefficients, bool),

@@ -81,7 +81,7 @@ fn bounds() -> RowBounds {
 fn a_prediction_for_random_signs_is_the_mean_over_all_of_them() {
     let (rows, plan) = (bounds(), Plan::new(setup(10_000, 3.0, 1)).unwrap());
     let predict =
-        |coefficients: &Coefficients| plan.predict(&Design::new([&rows, &rows], 0.3, 4.0 / 9.0, coefficients));
+        |coefficients: &Coefficients| plan.predict(&Design::new(&[&rows, &rows], 0.3, 4.0 / 9.0, coefficients));
     let random = predict(&Coefficients::Size(0.45));
     let (mut squares, mut alone, mut bias) = (0.0, 0.0, DVector::zeros(10));
     for signs in 0..1024u32 {
@@ -114,7 +114,7 @@ fn a_prediction_does_not_depend_on_the_unit_of_a_column_or_on_an_intercept_that_
     };
     let predict = |alice: &RowBounds, size: f64| {
         plan(alice.width()).predict(&Design::new(
-            [alice, &rows(1.0, alice.radius(), None)],
+            &[alice, &rows(1.0, alice.radius(), None)],
             0.3,
             4.0 / 9.0,
             &Coefficients::Size(size),
@@ -297,7 +297,7 @@ fn plans_without_meaning_are_refused() {
 fn outlook(rows: usize, epsilon: f64, correlation: Option<f64>) -> Outlook {
     let bounds = bounds();
     let plan = Plan::new(setup(rows, epsilon, 1)).unwrap();
-    Outlook::new(&PrivatePlan::Residual(plan), [&bounds, &bounds], correlation, None, None)
+    Outlook::new(&PrivatePlan::Residual(plan), &[&bounds, &bounds], correlation, None, None)
 }
 
 #[test]

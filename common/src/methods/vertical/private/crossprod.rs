@@ -250,7 +250,7 @@ impl Crossprod {
         }
     }
 
-    /// The joint fit on the original scale; the same at both parties, as both know the same values.
+    /// The joint fit; the same at both parties, as both know the same values.
     pub(super) fn finish<S: Storage>(&mut self, held: &Held<S>, table: &Table) -> Result<PrivateFit, Abort> {
         let missing = || Abort::Bug("a noised value is missing".to_string());
         let of = |side: Side, release: CrossRelease| {
@@ -269,25 +269,35 @@ impl Crossprod {
             })?;
         let square = self.outcome.values().iter().map(|y| y * y).sum();
         let tables = self.plan.tables(of, &opened, square).ok_or_else(missing)?;
-        let outlook = held.study.outlook(&held.plan).map_err(|error| Abort::Bug(error.to_string()))?;
-        let Solved { coefficients, path, shown_lambda } = match held.study.cross_penalty() {
-            Some(penalty) => penalised(&held.study, &self.plan, &tables, &penalty)?,
-            None => {
-                let fit = self.plan.fit(&tables).ok_or_else(no_inverse)?;
-                Solved { coefficients: coefficients(&held.study, &fit)?, path: None, shown_lambda: None }
-            }
-        };
-        Ok(PrivateFit {
-            coefficients,
-            nobs: table.rows() as u64,
-            rounds: 1,
-            notes: notes(&held.study, &outlook),
-            statement: held.statement()?,
-            outlook,
-            path,
-            shown_lambda,
-        })
+        concluded(held, &self.plan, &tables, table.rows())
     }
+}
+
+/// The joint fit on the original scale, from all that has opened.
+pub(super) fn concluded<S: Storage>(
+    held: &Held<S>,
+    plan: &CrossPlan,
+    tables: &CrossTables,
+    rows: usize,
+) -> Result<PrivateFit, Abort> {
+    let outlook = held.study.outlook(&held.plan).map_err(|error| Abort::Bug(error.to_string()))?;
+    let Solved { coefficients, path, shown_lambda } = match held.study.cross_penalty() {
+        Some(penalty) => penalised(&held.study, plan, tables, &penalty)?,
+        None => {
+            let fit = plan.fit(tables).ok_or_else(no_inverse)?;
+            Solved { coefficients: coefficients(&held.study, &fit)?, path: None, shown_lambda: None }
+        }
+    };
+    Ok(PrivateFit {
+        coefficients,
+        nobs: rows as u64,
+        rounds: 1,
+        notes: notes(&held.study, &outlook),
+        statement: held.statement()?,
+        outlook,
+        path,
+        shown_lambda,
+    })
 }
 
 /// The end of a run whose other party has made a share with masks that are lost here.
@@ -375,20 +385,19 @@ fn penalised(
     Ok(Solved { coefficients: shown, path: Some(points).filter(|points| points.len() > 1), shown_lambda })
 }
 
-/// Intercept and slopes of both parties with their standard errors, Alice's first.
+/// Intercept and slopes of all parties with their standard errors, in the order of the parties.
 fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficient>, Abort> {
     let refused = |error: crate::privacy::bounds::BoundsError| Abort::Bug(error.to_string());
     let outcome = study.outcome_bounds().map_err(refused)?;
-    let blocks = [Role::Alice, Role::Bob].map(|role| study.row_bounds(role));
-    let [alice, bob] = blocks;
-    let (alice, bob) = (alice.map_err(refused)?, bob.map_err(refused)?);
-    let (values, variances) = fit.on_original_scale([&alice, &bob], &outcome);
+    let roles = study.parties_in_order();
+    let bounds = study.all_bounds().map_err(refused)?;
+    let (values, variances) = fit.on_original_scale(&bounds.iter().collect::<Vec<_>>(), &outcome);
     let inference = study.method.inference.allowed && study.method.penalty.is_none();
     let error = |at: usize| inference.then(|| variances[at].sqrt());
-    let named =
-        alice.names().iter().map(|name| (Role::Alice, name)).chain(bob.names().iter().map(|name| (Role::Bob, name)));
+    let named = roles.iter().zip(&bounds).flat_map(|(role, bounds)| bounds.names().iter().map(|name| (*role, name)));
     let intercept = Some(outcome.centre() + values[0]);
-    let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), Role::Alice, intercept, error(0))];
+    let first = roles.first().copied().unwrap_or(Role::Alice);
+    let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), first, intercept, error(0))];
     rows.extend(
         named
             .enumerate()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Refusal;
 use crate::id::{Digest, Role};
 use crate::methods::vertical::message::{Body, Estimates, Noised, Rows, Terms};
-use crate::methods::vertical::plan::{OutcomeAt, PrivatePlan, SHARE, Side};
+use crate::methods::vertical::plan::{OutcomeAt, PrivatePlan, SHARE, SHARES};
 use crate::privacy::ledger::{Grant, Ledger, LedgerError, PersonDigests, Storage};
 use crate::privacy::mechanism::{LatticeVector, NoisedRelease, Query};
 use crate::privacy::sampler::NoisePool;
@@ -23,19 +23,22 @@ pub struct Setting<S> {
     pub data_set: String,
     /// The digests of its persons under the ledger's key.
     pub persons: PersonDigests,
-    /// The peer's name, for the ledger.
-    pub peer: String,
+    /// The names of all other parties, for the ledger.
+    pub peers: Vec<String>,
     /// Noise, drawn ahead of time or not.
     pub pool: NoisePool,
 }
 
 /// A run, as this party's ledger knows it.
-pub(super) struct Held<S> {
-    pub(super) role: Role,
-    pub(super) study: Arc<Study<Vertical>>,
+pub(in super::super) struct Held<S> {
+    pub(in super::super) role: Role,
+    /// Its place in the order of the parties.
+    pub(in super::super) place: usize,
+    pub(in super::super) study: Arc<Study<Vertical>>,
     pub(super) setting: Setting<S>,
     pub(super) run: String,
     pub(super) plan: PrivatePlan,
+    /// Of all other parties together.
     pub(super) terms: Option<Terms>,
     /// Messages that came before the run was reserved and belong to it.
     pub(super) early: Vec<(u32, Vec<u8>)>,
@@ -43,19 +46,42 @@ pub(super) struct Held<S> {
 }
 
 impl<S: Storage> Held<S> {
+    /// At the start of a run of several parties, which no other process takes up: whether the ledger can afford it is checked.
+    pub(super) fn of_several(
+        study: Arc<Study<Vertical>>,
+        (role, run): (Role, String),
+        plan: PrivatePlan,
+        mut setting: Setting<S>,
+    ) -> Result<Held<S>, Abort> {
+        let place = study.place(role);
+        let digest = study.digest().to_string();
+        setting.ledger.afford(&setting.data_set, &setting.persons, &digest, plan.releases(place))?;
+        Ok(Held { role, place, study, setting, run, plan, terms: None, early: Vec::new(), reserved: false })
+    }
+
+    /// Says in the ledger that the run is over.
+    pub(super) fn finish(&mut self) -> Result<(), LedgerError> {
+        self.setting.ledger.finish(&self.run)
+    }
+
+    /// The places of all other parties.
+    pub(in super::super) fn others(&self) -> Vec<usize> {
+        (0..self.study.method.parties.len()).filter(|place| *place != self.place).collect()
+    }
+
     /// Reserves the budget of the whole run. When this returns the charge is on disk; only then noise is used.
-    pub(super) fn reserve(&mut self) -> Result<(), Abort> {
+    pub(in super::super) fn reserve(&mut self) -> Result<(), Abort> {
         let early = std::mem::take(&mut self.early);
-        let Setting { ledger, data_set, persons, peer, .. } = &mut self.setting;
+        let Setting { ledger, data_set, persons, peers, .. } = &mut self.setting;
         if self.reserved {
             return Ok(early
                 .iter()
                 .try_for_each(|(sequence, bytes)| ledger.keep_received(&self.run, *sequence, bytes))?);
         }
-        let releases = self.plan.releases(Side::of(self.role));
+        let releases = self.plan.releases(self.place);
         let study = self.study.digest().to_string();
         ledger.state_bounds(data_set, &study, &self.study.stated_bounds(self.role))?;
-        ledger.reserve_with(&self.run, data_set, persons, std::slice::from_ref(peer), &study, releases, &early)?;
+        ledger.reserve_with(&self.run, data_set, persons, peers, &study, releases, &early)?;
         self.reserved = true;
         Ok(())
     }
@@ -101,33 +127,48 @@ impl<S: Storage> Held<S> {
         Ok(self.setting.ledger.received(&self.run, number)?.is_some())
     }
 
-    pub(super) fn own_terms(&self) -> Result<Terms, Abort> {
+    pub(in super::super) fn own_terms(&self) -> Result<Terms, Abort> {
         let account = self.setting.ledger.account(&self.setting.data_set)?;
-        let columns = self.plan.width(Side::of(self.role)) as u32;
+        let columns = self.plan.width(self.place) as u32;
         Ok(Terms { epsilon: account.epsilon, delta: account.delta, cap: account.cap, columns })
     }
 
-    pub(super) fn absorb_terms(&mut self, terms: Terms) -> Result<(), Refusal> {
-        let positive = |value: f64| value > 0.0 && value.is_finite();
-        if !(positive(terms.epsilon) && positive(terms.delta) && positive(terms.cap)) {
-            return Err(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }.into());
-        }
-        self.check_width(terms.columns)?;
-        // A person's joint epsilon is computed from the peer's cap; it would be too small if the peer understated it.
-        let partner = self.role.partner();
-        if terms.cap < self.plan.releases(Side::of(partner)).charge() {
-            return Err(Abort::Refused(format!(
-                "the budget that {partner} has for its data set is smaller than what this run spends there: {partner} needs a larger \
-                 one, or the study a smaller epsilon"
-            ))
-            .into());
-        }
+    /// Takes in the terms of all other parties together.
+    pub(in super::super) fn absorb_terms(&mut self, terms: Terms) -> Result<(), Refusal> {
+        self.check_terms(&self.others(), &terms)?;
         self.terms = Some(terms);
         Ok(())
     }
 
-    pub(super) fn check_width(&self, came: u32) -> Result<(), PeerFault> {
-        let expected = self.plan.width(Side::of(self.role.partner())) as u64;
+    /// Checks the terms of the parties at some places.
+    pub(in super::super) fn check_terms(&self, places: &[usize], terms: &Terms) -> Result<(), Refusal> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        if !(positive(terms.epsilon) && positive(terms.delta) && positive(terms.cap)) {
+            return Err(PeerFault::Value { what: "a budget", expected: "positive", round: 0 }.into());
+        }
+        self.check_width_of(places, terms.columns)?;
+        // A person's joint epsilon is computed from the others' caps; it would be too small if one understated its own.
+        let charge: f64 = places.iter().map(|place| self.plan.releases(*place).charge()).sum();
+        if terms.cap < charge {
+            let roles = self.study.parties_in_order();
+            let who: Vec<String> = places.iter().filter_map(|place| Some(roles.get(*place)?.to_string())).collect();
+            let (who, has, needs) = (who.join(" and "), verb(places, "has", "have"), verb(places, "needs", "need"));
+            return Err(Abort::Refused(format!(
+                "the budget that {who} {has} for its data set is smaller than what this run spends there: {who} {needs} a larger \
+                 one, or the study a smaller epsilon"
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Checks the number of columns that all other parties have together.
+    pub(in super::super) fn check_width(&self, came: u32) -> Result<(), PeerFault> {
+        self.check_width_of(&self.others(), came)
+    }
+
+    pub(in super::super) fn check_width_of(&self, places: &[usize], came: u32) -> Result<(), PeerFault> {
+        let expected: u64 = places.iter().map(|place| self.plan.width(*place) as u64).sum();
         match u64::from(came) == expected {
             true => Ok(()),
             false => Err(PeerFault::Length { what: "columns", came: came.into(), expected }),
@@ -135,7 +176,7 @@ impl<S: Storage> Held<S> {
     }
 
     fn has_shares(&self, run: &str) -> bool {
-        self.setting.ledger.receipts(run).iter().any(|receipt| receipt.label == SHARE)
+        self.setting.ledger.receipts(run).iter().any(|receipt| receipt.label == SHARE || receipt.label == SHARES)
     }
 
     /// What was released, what it cost, and what is left.
@@ -143,10 +184,13 @@ impl<S: Storage> Held<S> {
         let terms = self.terms.ok_or_else(|| Abort::Bug("the peer's terms are missing".to_string()))?;
         let account = self.setting.ledger.account(&self.setting.data_set)?;
         let receipts = self.setting.ledger.receipts(&self.run);
-        let charge = self.plan.releases(Side::of(self.role)).charge();
+        let charge = self.plan.releases(self.place).charge();
         let peer_cap = terms.cap;
         let protects = match &self.plan {
             PrivatePlan::Residual(_) => Protects::Block { peer_cap },
+            PrivatePlan::Crossprod(_) if self.study.is_of_several() => {
+                Protects::SharesOfSeveral { others_cap: peer_cap }
+            }
             PrivatePlan::Crossprod(plan) => shares(peer_cap, plan.setup().outcome),
             PrivatePlan::Logistic(plan) => shares(peer_cap, plan.setup().outcome),
         };
@@ -160,6 +204,10 @@ impl<S: Storage> Held<S> {
         }
         Ok(statement)
     }
+}
+
+fn verb<'a>(places: &[usize], one: &'a str, several: &'a str) -> &'a str {
+    if places.len() == 1 { one } else { several }
 }
 
 fn shares(peer_cap: f64, outcome: OutcomeAt) -> Protects {

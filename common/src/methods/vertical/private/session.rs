@@ -11,7 +11,7 @@ use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script,
 use crate::id::Role;
 use crate::methods::vertical::agree::{Agreement, Part};
 use crate::methods::vertical::message::{Body, Shared};
-use crate::methods::vertical::plan::{PrivatePlan, Side};
+use crate::methods::vertical::plan::PrivatePlan;
 use crate::methods::vertical::session::Progress;
 use crate::privacy::ledger::{Ledger, LedgerError, Storage, keyed};
 use crate::session::{Abort, Order};
@@ -77,10 +77,11 @@ impl<S: Storage> PrivateSession<S> {
         let secret = setting.ledger.key()?;
         let fingerprint = table.fingerprint(&secret);
         let run = opening.run.to_string();
+        let place = study.place(role);
         let reserved = setting.ledger.resumes(&run, &setting.data_set, &study.digest().to_string())?;
         if !reserved {
             let digest = study.digest().to_string();
-            setting.ledger.afford(&setting.data_set, &setting.persons, &digest, plan.releases(Side::of(role)))?;
+            setting.ledger.afford(&setting.data_set, &setting.persons, &digest, plan.releases(place))?;
         } else if setting.ledger.received(&run, FINGERPRINT)?.is_some_and(|kept| kept != fingerprint) {
             // Releases of one run are charged together because they are about the same rows.
             return Err(Abort::Changed { run });
@@ -89,7 +90,8 @@ impl<S: Storage> PrivateSession<S> {
         let key = keyed(&secret, &[b"rows of run ", run.as_bytes()]);
         let first = opening.first_speaker(role);
         let early = vec![(FINGERPRINT, fingerprint.to_vec())];
-        let mut held = Held { role, study: Arc::clone(&study), setting, run, plan, terms: None, early, reserved };
+        let mut held =
+            Held { role, place, study: Arc::clone(&study), setting, run, plan, terms: None, early, reserved };
         let course = match held.plan.clone() {
             PrivatePlan::Residual(plan) => Course::Residual(Box::new(Residual::new(role, plan, rows, outcome)?)),
             PrivatePlan::Crossprod(plan) => {
@@ -230,7 +232,8 @@ impl<S: Storage> Script for PrivateScript<S> {
         let part = self.agreement.part();
         if part == Some(Part::Shared) {
             // What both agreed on before the budget was reserved follows from the own side.
-            let columns = self.held.plan.width(Side::of(self.held.role.partner())) as u32;
+            let columns: usize = self.held.others().into_iter().map(|place| self.held.plan.width(place)).sum();
+            let columns = columns as u32;
             return Ok(Some(Body::Shared(Shared { columns, ..self.agreement.shared()? })));
         }
         if let Some(body) = self.held.kept(sequence)? {

@@ -28,6 +28,7 @@ use crate::study::{Study, Vertical};
 
 mod crossprod;
 mod logistic;
+mod several;
 
 const ROWS: usize = 300;
 
@@ -140,8 +141,8 @@ impl Party {
         let mut ledger = Ledger::open(self.disk.clone())?;
         let persons = Party::persons(&mut ledger, &table);
         let pool = NoisePool::seeded(seed + u64::from(self.role == Role::Bob));
-        let peer = self.role.partner().to_string();
-        let setting = Setting { ledger, data_set: "cohort".to_string(), persons, peer, pool };
+        let peers = vec![self.role.partner().to_string()];
+        let setting = Setting { ledger, data_set: "cohort".to_string(), persons, peers, pool };
         // Who speaks first is who dials; here Bob, so that turns and speakers do not fall together.
         let opening = Opening {
             first: self.role == Role::Bob,

@@ -13,7 +13,7 @@ use super::super::message::Body;
 pub(super) struct Leg {
     role: Role,
     peer: Role,
-    said: VecDeque<Body>,
+    said: VecDeque<Said<Body>>,
     /// What the other side is to say once all has been said to it.
     expected: Option<&'static str>,
     heard: Option<Body>,
@@ -33,8 +33,8 @@ impl Leg {
     }
 
     /// Has something said, after what is to be said already.
-    pub(super) fn say(&mut self, body: Body) {
-        self.said.push_back(body);
+    pub(super) fn say(&mut self, body: impl Into<Said<Body>>) {
+        self.said.push_back(body.into());
     }
 
     /// Waits for something, once all has been said.
@@ -77,8 +77,7 @@ impl Script for Leg {
     }
 
     fn build(&mut self) -> Result<Said<Body>, Abort> {
-        let body = self.said.pop_front();
-        body.map(Said::from).ok_or_else(|| Abort::Bug("a leader had nothing to say".to_string()))
+        self.said.pop_front().ok_or_else(|| Abort::Bug("a leader had nothing to say".to_string()))
     }
 
     fn absorb(&mut self, body: Body) -> Result<(), Refusal> {

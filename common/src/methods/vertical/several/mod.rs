@@ -24,6 +24,7 @@ mod leg;
 mod masked;
 mod matching;
 mod predict;
+mod private;
 mod sealed;
 
 pub use self::fit::FitCentre;
@@ -31,6 +32,7 @@ use self::leg::Leg;
 pub(super) use self::masked::Exchange;
 pub use self::matching::MatchCentre;
 pub use self::predict::PredictCentre;
+pub use self::private::PrivateCentre;
 pub use self::sealed::SealedCentre;
 
 /// What the hub says on the line to one follower.

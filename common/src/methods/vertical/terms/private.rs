@@ -37,6 +37,9 @@ pub enum PrivacyError {
     /// Rounds, clip, ridge.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// What there is for two parties alone.
+    #[error("among several parties there is the mechanism `crossprod` for gaussian models alone")]
+    TwoOnly,
 }
 
 impl Study<Vertical> {
@@ -48,6 +51,9 @@ impl Study<Vertical> {
             return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
         }
         check_positive("privacy.clip", Some(terms.clip), "number")?;
+        if self.is_of_several() {
+            self.check_several(terms)?;
+        }
         match terms.mechanism {
             Mechanism::Residual => {}
             Mechanism::Crossprod => self.check_crossprod(terms)?,
@@ -119,6 +125,42 @@ impl Study<Vertical> {
         ])?;
         self.check_bounds()?;
         self.check_guess(terms)
+    }
+
+    /// Refuses what a private run of several parties has no proof for.
+    fn check_several(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        let (family, held_by) = (self.method.family, self.method.outcome.held_by);
+        let residual = match terms.mechanism {
+            Mechanism::Residual => true,
+            Mechanism::Crossprod => false,
+        };
+        let other_family = match family {
+            Family::Gaussian => false,
+            Family::Binomial | Family::Poisson => true,
+        };
+        let refused = [
+            (
+                "privacy.mechanism",
+                residual,
+                "is \"residual\", as where none is named, which is for two parties, alice and bob: name `mechanism = \"crossprod\"`"
+                    .to_string(),
+            ),
+            (
+                "model.family",
+                other_family,
+                format!("is {family}: private mode of several parties is for gaussian models so far; of two parties for binomial too"),
+            ),
+            (
+                "outcome.held_by",
+                held_by.is_alone(),
+                "private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not protected from any"
+                    .to_string(),
+            ),
+        ];
+        match refused.into_iter().find(|(_, given, _)| *given) {
+            Some((key, _, problem)) => Err(value(key, problem)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a family for which no sensitivity is proved, and what a private binomial model has no place for.
@@ -197,7 +239,7 @@ impl Study<Vertical> {
             }
             Some(CoefficientGuess::Each(values)) => {
                 let mut names = Vec::new();
-                for role in [Role::Alice, Role::Bob] {
+                for role in self.parties_in_order() {
                     let bounds = self.row_bounds(role);
                     let bounds = bounds.map_err(|error| value("columns", bounds_sentence(&error)))?;
                     names.extend(bounds.names().to_vec());
@@ -224,7 +266,7 @@ impl Study<Vertical> {
         let party = self.method.parties.get(&role);
         let columns = party.map_or(&[][..], |party| &party.columns);
         // The intercept of a binomial model is a column of ones outside of the rows.
-        let intercept = role == Role::Alice && self.method.family == Family::Gaussian;
+        let intercept = self.is_first(role) && self.method.family == Family::Gaussian;
         row_bounds(&self.head, columns, party.and_then(|party| party.row_norm), intercept)
     }
 
@@ -266,25 +308,26 @@ impl Study<Vertical> {
     pub fn plan_by(&self, mechanism: Mechanism, rows: u64) -> Result<PrivatePlan, PrivacyError> {
         let terms = &self.private().ok_or(PrivacyError::Absent)?.stated;
         let budget = self.run_budget(rows)?.cap();
-        let (alice_width, bob_width) = (self.row_bounds(Role::Alice)?.width(), self.row_bounds(Role::Bob)?.width());
+        let widths: Vec<usize> = self.all_bounds()?.iter().map(RowBounds::width).collect();
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let outcome = match self.method.outcome.held_by {
             HeldBy::Both | HeldBy::All => OutcomeAt::Both,
             HeldBy::One(_) => OutcomeAt::Alice,
         };
-        Ok(match mechanism {
-            Mechanism::Residual => PrivatePlan::Residual(Plan::new(Setup {
+        let ridge = terms.ridge;
+        Ok(match (mechanism, widths.as_slice()) {
+            (Mechanism::Residual, &[alice_width, bob_width]) => PrivatePlan::Residual(Plan::new(Setup {
                 rows,
                 alice_width,
                 bob_width,
                 rounds: terms.rounds,
                 message_bound: terms.clip,
-                ridge: terms.ridge,
+                ridge,
                 shares: Shares::default(),
                 alice_budget: budget,
                 bob_budget: budget,
             })?),
-            Mechanism::Crossprod if self.method.family == Family::Binomial => {
+            (Mechanism::Crossprod, &[alice_width, bob_width]) if self.method.family == Family::Binomial => {
                 PrivatePlan::Logistic(LogisticPlan::new(LogisticSetup {
                     rows,
                     alice_width,
@@ -293,15 +336,19 @@ impl Study<Vertical> {
                     budget,
                 })?)
             }
-            Mechanism::Crossprod => PrivatePlan::Crossprod(CrossPlan::new(CrossSetup {
-                rows,
-                alice_width,
-                bob_width,
-                outcome,
-                ridge: terms.ridge,
-                budget,
-            })?),
+            (Mechanism::Crossprod, _) if self.method.family == Family::Gaussian => {
+                PrivatePlan::Crossprod(CrossPlan::new(CrossSetup { rows, widths, outcome, ridge, budget })?)
+            }
+            (Mechanism::Residual | Mechanism::Crossprod, _) => return Err(PrivacyError::TwoOnly),
         })
+    }
+
+    /// The public bounds of all parties' rows, in order.
+    ///
+    /// # Errors
+    /// As [`Study::row_bounds`].
+    pub fn all_bounds(&self) -> Result<Vec<RowBounds>, BoundsError> {
+        self.parties_in_order().into_iter().map(|role| self.row_bounds(role)).collect()
     }
 
     /// What to expect of a run by this plan, from public facts and the declared design.
@@ -310,9 +357,10 @@ impl Study<Vertical> {
     /// No private mode, and bounds that cannot be used.
     pub fn outlook(&self, plan: &PrivatePlan) -> Result<Outlook, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
-        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
-        let coefficients = design.guessed([&alice, &bob]);
-        Ok(Outlook::new(plan, [&alice, &bob], design.correlation, design.mean_square, coefficients.as_ref()))
+        let bounds = self.all_bounds()?;
+        let bounds: Vec<&RowBounds> = bounds.iter().collect();
+        let coefficients = design.guessed(&bounds);
+        Ok(Outlook::new(plan, &bounds, design.correlation, design.mean_square, coefficients.as_ref()))
     }
 
     /// What to expect of a plan at this correlation between columns.
@@ -321,21 +369,22 @@ impl Study<Vertical> {
     /// As [`Study::outlook`].
     pub(crate) fn foretold(&self, plan: &PrivatePlan, correlation: f64) -> Result<Prediction, PrivacyError> {
         let design = &self.private().ok_or(PrivacyError::Absent)?.stated.design;
-        let (alice, bob) = (self.row_bounds(Role::Alice)?, self.row_bounds(Role::Bob)?);
-        let coefficients = design.guessed([&alice, &bob]).unwrap_or_else(|| plan.neutral());
+        let bounds = self.all_bounds()?;
+        let bounds: Vec<&RowBounds> = bounds.iter().collect();
+        let coefficients = design.guessed(&bounds).unwrap_or_else(|| plan.neutral());
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
-        Ok(plan.predict(&Design::new([&alice, &bob], correlation, square, &coefficients)))
+        Ok(plan.predict(&Design::new(&bounds, correlation, square, &coefficients)))
     }
 }
 
 impl DesignTerms {
     /// The declared coefficients or their size, of rows with these bounds.
-    fn guessed(&self, bounds: [&RowBounds; 2]) -> Option<Coefficients> {
+    fn guessed(&self, bounds: &[&RowBounds]) -> Option<Coefficients> {
         match &self.coefficients {
             None => self.signal.map(Coefficients::Signal),
             Some(CoefficientGuess::Size(size)) => Some(Coefficients::Size(*size)),
             Some(CoefficientGuess::Each(values)) => {
-                let names = bounds.into_iter().flat_map(RowBounds::names);
+                let names = bounds.iter().flat_map(|bounds| bounds.names());
                 Some(Coefficients::Each(names.map(|name| values.get(name).copied().unwrap_or(0.0)).collect()))
             }
         }

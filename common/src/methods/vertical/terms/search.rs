@@ -1,4 +1,4 @@
-//! Settings of a private study of two parties that are tried, and its table of errors.
+//! Settings of a private vertical study that are tried, and its table of errors.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::{Vertical, VerticalGuarantee};
 use crate::glm::Family;
-use crate::id::Role;
 use crate::privacy::bounds::RowBounds;
 use crate::terms::suggestion::{Candidate, EPSILONS, ErrorTable, ROWS, Search, counts, rounded};
 use crate::terms::{DesignTerms, HeldBy, Mechanism, PrivacyTerms, PrivateTerms, Study};
@@ -45,6 +44,7 @@ impl Study<Vertical> {
         let finite = |error: Option<f64>| error.filter(|error| error.is_finite());
         let crossprod = of(Mechanism::Crossprod);
         let residual = match (self.method.outcome.held_by, self.method.family) {
+            // Among several parties there is no such plan.
             (HeldBy::Both | HeldBy::All, Family::Gaussian) => of(Mechanism::Residual),
             (HeldBy::Both | HeldBy::All, Family::Binomial | Family::Poisson)
             | (HeldBy::One(_), Family::Gaussian | Family::Binomial | Family::Poisson) => None,
@@ -99,13 +99,14 @@ impl Study<Vertical> {
         let (mut shortened, mut design, mut norms) =
             (self.clone(), self.private()?.stated.design.clone(), BTreeMap::new());
         if let Some(square) = design.mean_square {
-            let bounds = [Role::Alice, Role::Bob].map(|role| self.row_bounds(role));
-            let widest = bounds.iter().flatten().map(|bounds| bounds.names().len()).min()?;
-            let factor = (square * upper_square(widest)).sqrt();
+            let roles = self.parties_in_order();
+            let bounds: Vec<RowBounds> = roles.iter().filter_map(|role| self.row_bounds(*role).ok()).collect();
+            let narrowest = bounds.iter().map(|bounds| bounds.names().len()).min()?;
+            let factor = (square * upper_square(narrowest)).sqrt();
             if factor < 0.97 {
-                for (role, bounds) in [Role::Alice, Role::Bob].into_iter().zip(&bounds) {
-                    let norm = rounded(factor * bounds.as_ref().ok().map(RowBounds::radius)?);
-                    shortened.method.parties.get_mut(&role)?.row_norm = Some(norm);
+                for (role, bounds) in roles.iter().zip(&bounds) {
+                    let norm = rounded(factor * bounds.radius());
+                    shortened.method.parties.get_mut(role)?.row_norm = Some(norm);
                     norms.insert(format!("parties.{role}.row_norm"), norm);
                 }
                 let square = rounded(square / (factor * factor));

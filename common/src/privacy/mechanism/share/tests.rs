@@ -13,7 +13,7 @@ use crate::research::crossprod::table_shares;
 use crate::secure::product::Blocks;
 
 fn plan(rows: usize, outcome: OutcomeAt, budget: f64) -> CrossPlan {
-    CrossPlan::new(CrossSetup { rows, alice_width: 3, bob_width: 2, outcome, ridge: 0.0, budget }).unwrap()
+    CrossPlan::new(CrossSetup { rows, widths: vec![3, 2], outcome, ridge: 0.0, budget }).unwrap()
 }
 
 fn rows(width: usize, rows: usize, seed: u64) -> ClippedRows {
@@ -146,7 +146,7 @@ fn audit_crossprod(runs: u32, epsilons: &[f64], at: OutcomeAt, weaken: f64) -> V
     let judged = epsilons.iter().map(|&epsilon| {
         let mu = gaussian_mu(epsilon, 1e-5);
         let budget = (mu * weaken).powi(2);
-        let setup = CrossSetup { rows: 1, alice_width: 2, bob_width: 2, outcome: at, ridge: 0.0, budget };
+        let setup = CrossSetup { rows: 1, widths: vec![2, 2], outcome: at, ridge: 0.0, budget };
         let plan = CrossPlan::new(setup).unwrap();
         let sides = [(row(x), outcome(&[y])), (row(z), outcome(&[v]))];
         let bob = plan.block(Side::Bob, row([1.0, 0.0]), &outcome(&[y]));

@@ -33,7 +33,7 @@ impl CrossPlan {
     /// The fits along lambda; `unit` is half the range of the outcome, in which the tables count it. None where the joint table is no number.
     pub fn penalised(&self, opened: &CrossTables, penalty: &CrossPenalty, unit: f64) -> Option<Vec<CrossPenalised>> {
         let rows = self.setup.rows as f64;
-        let joint = lifted(&self.joint(opened), self.floor(), 0.0);
+        let joint = lifted(&opened.joint, self.floor(), 0.0);
         let slopes = joint.nrows().checked_sub(1)?;
         let (constant, sum) = (joint[(0, 0)], opened.score[0]);
         let lean = joint.view((1, 0), (slopes, 1)).column(0) / constant;

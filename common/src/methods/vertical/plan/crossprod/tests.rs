@@ -17,7 +17,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn plan(outcome: OutcomeAt, budget: f64) -> CrossPlan {
-    CrossPlan::new(CrossSetup { rows: 100, alice_width: 3, bob_width: 2, outcome, ridge: 0.0, budget }).unwrap()
+    CrossPlan::new(CrossSetup { rows: 100, widths: vec![3, 2], outcome, ridge: 0.0, budget }).unwrap()
 }
 
 /// Entries of one clipped row, as they enter the sums.
@@ -119,7 +119,7 @@ fn the_charge_is_within_the_budget_and_near_it() {
                 assert!(charge >= least * budget, "{outcome:?} {side:?} {budget} {charge}");
             }
         }
-        let none = CrossPlan::new(CrossSetup { budget: 1e-7, ..*plan(outcome, 1.0).setup() });
+        let none = CrossPlan::new(CrossSetup { budget: 1e-7, ..plan(outcome, 1.0).setup().clone() });
         assert!(matches!(none, Err(PlanError::NoBudget { .. })));
     }
 }
@@ -179,7 +179,7 @@ fn coverage(rows: usize, epsilon: f64, outcome: OutcomeAt, sets: u64, truth: &[f
         let rows = data.rows_under(&bounds);
         let mut pool = NoisePool::seeded(4_000 + seed);
         let fit = opened(plan.crossprod().unwrap(), [&rows[0], &rows[1]], &data.outcome, &mut pool).unwrap();
-        let (values, variances) = fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+        let (values, variances) = fit.on_original_scale(&[&bounds[0], &bounds[1]], &range);
         let within = |at: usize| (values[at + 1] - truth[at]).abs() <= 1.959_964 * variances[at + 1].sqrt();
         held += (0..10).filter(|at| within(*at)).count();
     }
@@ -230,16 +230,15 @@ fn without_noise_the_fit_is_least_squares_of_the_clipped_rows() {
         let rows = data.rows_under(&bounds);
         let setup = CrossSetup {
             rows: 3_000,
-            alice_width: bounds[0].width(),
-            bob_width: bounds[1].width(),
+            widths: bounds.each_ref().map(RowBounds::width).to_vec(),
             outcome,
             ridge: 0.0,
             budget: 1e6,
         };
+        let x_width: usize = setup.widths.iter().sum();
         let plan = CrossPlan::new(setup).unwrap();
         let fit = opened(&plan, [&rows[0], &rows[1]], &data.outcome, &mut NoisePool::seeded(1)).unwrap();
-        let width = setup.alice_width + setup.bob_width;
-        let x = DMatrix::from_fn(3_000, width, |row, column| {
+        let x = DMatrix::from_fn(3_000, x_width, |row, column| {
             let (rows, column) = if column < 6 { (&rows[0], column) } else { (&rows[1], column - 6) };
             f64::from(rows.integers(row..row + 1)[column]) / 32768.0
         });
@@ -313,20 +312,14 @@ fn exact(reference: &Reference, outcome: OutcomeAt) -> (CrossPlan, CrossTables, 
     });
     let setup = CrossSetup {
         rows: rows.len(),
-        alice_width: bounds[0].width(),
-        bob_width: bounds[1].width(),
+        widths: bounds.each_ref().map(RowBounds::width).to_vec(),
         outcome,
         ridge: 0.0,
         budget: 1e14,
     };
     let [a, b] = &blocks;
-    let score = a.tr_mul(&y).iter().chain(b.tr_mul(&y).iter()).copied().collect::<Vec<_>>();
-    let tables = CrossTables {
-        tables: [a.tr_mul(a), b.tr_mul(b)],
-        cross: a.tr_mul(b),
-        score: DVector::from_vec(score),
-        square: y.norm_squared(),
-    };
+    let x = DMatrix::from_columns(&a.column_iter().chain(b.column_iter()).collect::<Vec<_>>());
+    let tables = CrossTables { joint: x.tr_mul(&x), score: x.tr_mul(&y), square: y.norm_squared() };
     (CrossPlan::new(setup).unwrap(), tables, bounds, range)
 }
 
@@ -352,7 +345,7 @@ fn without_noise_penalised_fits_are_those_of_glmnet() {
         for (fit, point) in fits.iter().zip(&reference.path) {
             assert!((fit.lambda / point.lambda - 1.0).abs() < 1e-9, "{} {}", fit.lambda, point.lambda);
             assert!(fit.violation < 1e-8, "{}", fit.violation);
-            let (values, _) = fit.fit.on_original_scale([&bounds[0], &bounds[1]], &range);
+            let (values, _) = fit.fit.on_original_scale(&[&bounds[0], &bounds[1]], &range);
             let kept = values.iter().skip(1).filter(|value| **value != 0.0).count() as u64;
             assert_eq!(kept, point.df, "lambda {}", point.lambda);
             let theirs = std::iter::once(&point.intercept).chain(&point.coefficients);
