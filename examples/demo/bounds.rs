@@ -46,9 +46,20 @@ impl Bounds {
 
     /// The norms of these holders; a norm of anybody else is refused.
     pub(crate) fn row_norms<const N: usize>(&self, holders: [&str; N]) -> Result<[Option<f64>; N], Failure> {
+        self.only_of(&holders)?;
+        Ok(holders.map(|holder| self.row_norm(holder)))
+    }
+
+    /// The norm of a holder, where there is one.
+    pub(crate) fn row_norm(&self, holder: &str) -> Option<f64> {
+        self.row_norms.get(holder).copied()
+    }
+
+    /// Refuses a norm of anybody else.
+    pub(crate) fn only_of(&self, holders: &[&str]) -> Result<(), Failure> {
         match self.row_norms.keys().find(|name| !holders.contains(&name.as_str())) {
-            None => Ok(holders.map(|holder| self.row_norms.get(holder).copied())),
-            Some(other) if N == 0 => Err(Failure::usage(format!(
+            None => Ok(()),
+            Some(other) if holders.is_empty() => Err(Failure::usage(format!(
                 "[row_norm] {other} has no place here: these models bound values by ranges"
             ))),
             Some(other) => {

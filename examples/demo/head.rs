@@ -93,12 +93,13 @@ fn opened_to(merged: &Report, reports: &[&Report]) -> Vec<String> {
 /// What private mode would cost in accuracy, from public facts alone; nothing where there is no such fit.
 fn price(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> Option<String> {
     let two = file.parties.keys().all(|role| matches!(role, Role::Alice | Role::Bob));
-    if merged.mode != Mode::Plain || !two || file.penalty.is_some() || file.offset.is_some() || file.weights.is_some() {
+    if merged.mode != Mode::Plain || file.penalty.is_some() || file.offset.is_some() || file.weights.is_some() {
         return None;
     }
     match merged.family {
-        Family::Gaussian | Family::Binomial => {}
-        Family::Poisson => return None,
+        Family::Gaussian => {}
+        Family::Binomial if two => {}
+        Family::Binomial | Family::Poisson => return None,
     }
     let mut file = file.clone();
     let unit = ColumnTerms::of_range(-1.0, 1.0);
@@ -114,7 +115,7 @@ fn price(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> Option<Str
         file.columns.extend(party.columns.iter().map(|name| (name.clone(), unit.clone())));
     }
     file.mode = Mode::Private;
-    file.outcome.held_by = HeldBy::Both;
+    file.outcome.held_by = if two { HeldBy::Both } else { HeldBy::All };
     let epsilon = privacy.epsilon;
     file.privacy = Some(privacy);
     let (study, _) = Stage::accepts(&file).ok()?;

@@ -9,6 +9,7 @@ use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
 use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge_all;
+use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{Mode, Study, StudyFile};
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, LedgerTerms, MatchConfig, PolicyTerms};
@@ -21,7 +22,7 @@ use crate::columns::Own;
 use crate::head::head;
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
-use crate::vertical::{LOOSENED, Source, instead, look, study};
+use crate::vertical::{LOOSENED, Source, guarantee, instead, look, register, study};
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
@@ -72,15 +73,14 @@ impl<'a> Play<'a> {
         };
         let columns = parties.iter().map(own).collect::<Result<Vec<_>, Failure>>()?;
         let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
-        file.mode = match arguments.mode {
-            ModeName::Plain => Mode::Plain,
-            ModeName::Sealed => Mode::Sealed,
-            ModeName::Private => Mode::Private,
-        };
+        guarantee(arguments, &mut file)?;
         let stage = Stage::new(folder, "demo vertical");
-        // What the study says of its parties comes first, and what it refuses before a look at the data.
+        // What the study says of its parties comes first, and what it refuses before a look at the data. In a private run levels are
+        // declared, and what stands in the rows decides nothing.
         Stage::accepts(&file)?;
-        look(arguments, &source, &file)?;
+        if arguments.mode != ModeName::Private {
+            look(arguments, &source, &file)?;
+        }
         let study = stage.study(&file)?.vertical();
         let order = study.as_ref().map(Study::parties_in_order).unwrap_or_default();
         let names: Vec<&str> = std::iter::once("coordinator").chain(order.iter().map(Role::name)).collect();
@@ -166,6 +166,9 @@ impl<'a> Play<'a> {
         };
         let (file, stage) = (format!("{role}.toml"), &self.stage);
         stage.write(&file, "A private file: no other party ever sees it.", &config.print())?;
+        if self.file.mode == Mode::Private {
+            register(role, &stage.path(&file))?;
+        }
         let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
         let words = ["fit", "--config", &config, "--announce", &announce, "--out", &out, "--seed", &self.seed];
         Process::start(role, role.name(), &words, &stage.path(&format!("{role}/log.txt")))
@@ -189,6 +192,16 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
             true => ("the others", "vectors, each a sum of all blocks but its receiver's"),
             false => (leader, "vectors with a value a row"),
         };
+        if merged.mode == Mode::Private {
+            let account = report.privacy.of(*role).and_then(Option::as_ref);
+            let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
+            text.push_str(&format!(
+                "all others saw from {role}: masked columns, noised tables of its own columns and of these with those of every other \
+                 party, in {}; {releases} releases were charged\n",
+                size(*bytes),
+            ));
+            continue;
+        }
         if merged.mode == Mode::Sealed {
             let opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
             text.push_str(&format!(

@@ -301,18 +301,7 @@ impl<'a> Play<'a> {
         // A budget is registered once, before the first run.
         let first = if self.matching.is_some() { "match" } else { "fit" };
         if self.private && command == first {
-            let overrides = Overrides { config: Some(stage.path(&file)), ..Overrides::default() };
-            let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
-                privacy::init(role, &config)?;
-                if let Some(complaint) = privacy::complaint(role, &config) {
-                    eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
-                }
-                Ok(())
-            });
-            made.map_err(|failure| {
-                let exit = failure.exit();
-                Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))
-            })?;
+            register(role, &stage.path(&file))?;
         }
         let (config, out, announce) = (shown(&stage.path(&file)), shown(&stage.path(role.name())), shown(announce));
         let mut words = vec![command, "--config", &config, "--announce", &announce];
@@ -328,14 +317,31 @@ impl<'a> Play<'a> {
     }
 }
 
+/// Begins a party's ledger with its data set, before its first private run.
+pub(crate) fn register(role: Role, file: &Path) -> Result<(), Failure> {
+    let overrides = Overrides { config: Some(file.to_path_buf()), ..Overrides::default() };
+    let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
+        privacy::init(role, &config)?;
+        if let Some(complaint) = privacy::complaint(role, &config) {
+            eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
+        }
+        Ok(())
+    });
+    made.map_err(|failure| {
+        let exit = failure.exit();
+        Failure::new(exit, anyhow::anyhow!("{role}: {}", fedreg_party::service::chain(&failure)))
+    })
+}
+
 /// Mode and public bounds, as the flags say; a study that the mode does not take is refused before all that the data could be refused for.
-fn guarantee(arguments: &Vertical, study: &mut StudyFile) -> Result<(), Failure> {
+pub(crate) fn guarantee(arguments: &Vertical, study: &mut StudyFile) -> Result<(), Failure> {
     if arguments.mode == ModeName::Private {
         study.mode = Mode::Private;
         study.privacy = Some(bounds::terms(arguments));
         let bounds = bounds::of_vertical(arguments, &study.outcome.column)?;
-        for (party, norm) in study.parties.values_mut().zip(bounds.row_norms(["alice", "bob"])?) {
-            party.row_norm = norm;
+        bounds.only_of(&study.parties.keys().map(Role::name).collect::<Vec<_>>())?;
+        for (role, party) in &mut study.parties {
+            party.row_norm = bounds.row_norm(role.name());
         }
         study.columns = bounds.columns;
         bounds::only_used(study);

@@ -13,6 +13,7 @@ use crate::chart::{Axis, Chart, Line};
 use crate::document::{Document, Table};
 use crate::evidence::{Coverage, held};
 use crate::privacy::{DELTA, EPSILONS};
+use crate::research::blocks::Parties;
 use crate::research::logistic::{EventRows, SLOPES};
 use crate::research::private::{TableHolder, TwoParties};
 use crate::tables::{each, line, medians, number, row};
@@ -113,7 +114,52 @@ pub(crate) fn tables(run: &Run, document: &mut Document) -> anyhow::Result<()> {
         }
         plot(document, family, &measured);
     }
+    among_three(run, document)?;
     coverage(run, document)
+}
+
+/// Columns of three parties, and how far their error may be from that of two.
+const THREE: [usize; 3] = [4, 3, 3];
+const MOST_OF_TWO: f64 = 1.6;
+
+/// The same ten columns at three parties, gaussian, beside two of five and a curator.
+fn among_three(run: &Run, document: &mut Document) -> anyhow::Result<()> {
+    let (rows, seeds) = (run.size(10_000, 1000), run.seeds(JUDGED));
+    let [mut three, mut two, mut curator, mut planned] = [const { [f64::NAN; 3] }; 4];
+    for (at, epsilon) in EPSILONS.into_iter().enumerate() {
+        let of_three = Parties::study(&THREE, CORRELATION, epsilon)?;
+        planned[at] = of_three.outlook(&of_three.private_plan(rows as u64)?)?.relative_error;
+        let of_two = TwoParties::crossprod_study(CORRELATION, epsilon, "both")?;
+        let errors = medians(seeds, |seed| {
+            let data = TwoParties::draw(rows, CORRELATION, seed)?;
+            let mut random = ChaCha8Rng::seed_from_u64(4000 + seed);
+            let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
+            let curated = data.solve_noised_table(TableHolder::Curator, gaussian_mu(epsilon, DELTA), &mut normal);
+            Ok(vec![
+                Parties::draw(&THREE, rows, CORRELATION, seed)?.error_under(&of_three)?,
+                data.error(&data.opened_under(&of_two)?.0),
+                data.error(&curated.context("singular table")?),
+            ])
+        })?;
+        (three[at], two[at], curator[at]) = (errors[0], errors[1], errors[2]);
+    }
+    let caption =
+        format!("gaussian, the same columns at three parties, 4+3+3, outcome at all, {rows} rows, median of {seeds}");
+    let mut table = Table::new(caption, ["scheme", "epsilon 1", "3", "10"]);
+    table.ours(row("crossprod, three parties", &three));
+    table.ours(row("  as planned", &planned));
+    table.ours(row("crossprod, two parties, 5+5", &two));
+    table.ours(row("trusted curator (simulated)", &curator));
+    document.table(table);
+    for ((epsilon, three), two) in EPSILONS.iter().zip(three).zip(two) {
+        if !run.quick {
+            document.target(
+                three <= MOST_OF_TWO * two,
+                format!("three parties within {MOST_OF_TWO} of two at epsilon {epsilon}: {}", number(three / two)),
+            );
+        }
+    }
+    Ok(())
 }
 
 fn errors_table(run: &Run, document: &mut Document, family: &Family, measured: &Measured) {

@@ -3,6 +3,7 @@
 
 pub(crate) mod baselines;
 pub(crate) mod batches;
+pub(crate) mod blocks;
 pub(crate) mod crossprod;
 pub(crate) mod logistic;
 pub(crate) mod newton;

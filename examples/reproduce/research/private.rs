@@ -667,7 +667,7 @@ pub(crate) enum TableHolder {
     Sites(u32),
 }
 
-fn least_squares(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
+pub(super) fn least_squares(x: &DMatrix<f64>, y: &DVector<f64>) -> Option<DVector<f64>> {
     Some(x.tr_mul(x).cholesky()?.solve(&x.tr_mul(y)))
 }
 

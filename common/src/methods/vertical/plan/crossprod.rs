@@ -171,7 +171,7 @@ pub struct WholeRows {
 
 impl WholeRows {
     /// Rows as they are, with an outcome or without.
-    pub(in super::super) fn of_rows(rows: ClippedRows, outcome: Option<Vec<i64>>) -> WholeRows {
+    pub fn of_rows(rows: ClippedRows, outcome: Option<Vec<i64>>) -> WholeRows {
         WholeRows { rows, outcome, factor: 1.0 }
     }
 

@@ -102,6 +102,69 @@ fn no_neighbour_costs_more_than_what_is_charged() {
     }
 }
 
+fn plan_of(widths: Vec<usize>, budget: f64) -> CrossPlan {
+    CrossPlan::new(CrossSetup { rows: 100, widths, outcome: OutcomeAt::Both, ridge: 0.0, budget }).unwrap()
+}
+
+#[test]
+fn no_neighbour_costs_more_than_what_is_charged_among_several() {
+    let column = |at: usize| (format!("x{at}"), ColumnBounds::Centred { centre: 0.0, scale: 1.0 });
+    let rows = |intercept| RowBounds::new((0..2).map(column).collect(), Some(1.0), intercept).unwrap();
+    let (first, other) = (rows(Some(1.0 / 3f64.sqrt())), rows(None));
+    for (parties, place) in [(2, 1), (3, 0), (3, 1), (3, 2), (5, 4)] {
+        let widths = (0..parties).map(|party| if party == 0 { 3 } else { 2 }).collect();
+        let plan = plan_of(widths, 1.0);
+        let CrossSide { table_sigma, score_sigma, share_sigma, releases, .. } = plan.side(place).clone();
+        let own = if place == 0 { &first } else { &other };
+        // The rows of all others: two values each.
+        let cost = |values: &[f64]| {
+            let (x, z) = (entries(own, &values[..2]), entries(own, &values[2..4]));
+            let y = (values[4].tanh() * 32768.0).trunc() / 32768.0;
+            let pairs = (0..x.len()).flat_map(|i| (0..x.len()).map(move |j| (i, j)));
+            let table = squared(pairs.map(|(i, j)| x[i] * x[j] - z[i] * z[j]));
+            let moved = squared(x.iter().zip(&z).map(|(x, z)| x - z));
+            let of_others = (0..parties).filter(|party| *party != place).enumerate().map(|(at, party)| {
+                let bounds = if party == 0 { &first } else { &other };
+                squared(entries(bounds, &values[5 + 2 * at..7 + 2 * at]).into_iter())
+            });
+            let lengths: f64 = of_others.sum();
+            table / table_sigma.powi(2) + moved * lengths / share_sigma.powi(2) + moved * y * y / score_sigma.powi(2)
+        };
+        let (found, charge) = (climb(5 + 2 * (parties - 1), cost), releases.charge());
+        println!("{parties} parties, place {place}: found {found:.5}, charged {charge:.5}");
+        assert!(found <= charge, "{parties} {place}: {found} {charge}");
+        // The intercept is the same in both rows of the first party, which holds them nearer to each other than the proof supposes.
+        let least = if place == 0 { 0.5 } else { 0.98 };
+        assert!(found >= least * charge, "{parties} {place}: {found} {charge}");
+    }
+}
+
+#[test]
+fn noise_among_several_is_equal_on_all_tables_and_between_two_that_of_two() {
+    for parties in [2, 3, 5, 16] {
+        for budget in [0.07, 0.5, 4.0] {
+            let plan = plan_of(vec![3; parties], budget);
+            for place in 0..parties {
+                let side = plan.side(place);
+                let charge = side.releases.charge();
+                assert!(charge <= budget && charge >= 0.999_999 * budget, "{parties} {budget} {charge}");
+                let square = 4.0 * parties as f64 / budget;
+                let near = |sigma: f64, expected: f64, most: f64| (sigma * sigma / expected - 1.0).abs() < most;
+                // The unit of shares is a whole number of parts, about a hundred of them at the least budget.
+                assert!(near(side.share_sigma, square, 0.05), "{parties} {budget}: {}", side.share_sigma);
+                assert!(near(side.score_sigma, square, 0.1), "{parties} {budget}: {}", side.score_sigma);
+                assert!(near(side.table_sigma, 2.0 * square / parties as f64, 1e-5), "{}", side.table_sigma);
+            }
+        }
+    }
+    let alone = CrossSetup { rows: 100, widths: vec![3, 2, 2], outcome: OutcomeAt::Alice, ridge: 0.0, budget: 1.0 };
+    assert_eq!(CrossPlan::new(alone).unwrap_err(), PlanError::Alone { parties: 3 });
+    for widths in [vec![], vec![3], vec![3, 0, 2]] {
+        let setup = CrossSetup { rows: 100, widths, outcome: OutcomeAt::Both, ridge: 0.0, budget: 1.0 };
+        assert!(matches!(CrossPlan::new(setup), Err(PlanError::Positive { .. })));
+    }
+}
+
 #[test]
 fn the_charge_is_within_the_budget_and_near_it() {
     for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {

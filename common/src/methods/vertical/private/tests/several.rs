@@ -405,7 +405,7 @@ fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
             }
         }),
         ("statistics in another order", "round", |body| of_noised(body, 0, |noised| noised.index = 1)),
-        ("shares of fewer tables", "values", |body| {
+        ("shares of fewer tables", "expected 4 noised entries", |body| {
             of_noised(body, 2, |noised| {
                 let (count, step) = (noised.value.integers().len(), noised.value.step());
                 noised.value = lattice(step, noised.value.integers()[..count - 1].iter().copied());
