@@ -52,7 +52,7 @@ fn budget(account: &Statement) -> Vec<(&'static str, String)> {
     let mut rows =
         vec![("Guarantee, epsilon", plain_number(account.epsilon)), ("Guarantee, delta", plain_number(account.delta))];
     if let Some(joint) = account.charged().and_then(|charged| charged.epsilon_joint) {
-        rows.push(("Epsilon of a person with a row in both blocks", plain_number(joint)));
+        rows.push(("Epsilon of a person with a row in every block", plain_number(joint)));
     }
     rows.push(("How sums are read", account.accountant.name().to_owned()));
     rows.push(("How every release is made private", visible(&account.scope.mechanism)));

@@ -290,8 +290,17 @@ fn peer(report: &Report, role: Option<Role>, unknown: &str) -> String {
     match (role, report.parties.first()) {
         (None, _) => unknown.to_string(),
         (Some(role), None) => role.partner().to_string(),
+        (Some(_), Some(_)) if opens_noised(report) => "all others".to_string(),
         (Some(role), Some(leader)) if role == *leader => "the others".to_string(),
         (Some(_), Some(leader)) => leader.to_string(),
+    }
+}
+
+/// Of several parties: whether all that opens has noise, and opens to all.
+fn opens_noised(report: &Report) -> bool {
+    match report.mode {
+        Mode::Private => !report.parties.is_empty(),
+        Mode::Plain | Mode::Sealed => false,
     }
 }
 
@@ -303,6 +312,9 @@ fn learnt(report: &Report) -> Option<Vec<Column>> {
         let basis = |left: &Disclosure| left.declared.iter().any(|kind| kind == Declaration::Basis.name());
         match (to == from, from == leader, to == leader, left(from)) {
             (true, ..) => "-".to_string(),
+            _ if opens_noised(report) => {
+                "noised sums over its columns, and over these with those of every other party".to_string()
+            }
             (_, _, true, Some(left)) => {
                 let span = if basis(left) { ", and its column space" } else { "" };
                 format!("{} vectors, each singly, of rank {}{span}", thousands(left.vectors), left.rank)
@@ -316,6 +328,7 @@ fn learnt(report: &Report) -> Option<Vec<Column>> {
     let text = |to: Role, from: Role| {
         match (to == from, to == leader, left(from)) {
             (true, ..) => "-",
+            _ if opens_noised(report) => "noised sums",
             (_, true, Some(left)) if left.rank > 0 => return format!("singly, rank {}", left.rank),
             (_, true, _) => "singly",
             (_, false, _) => "in sums",
@@ -365,6 +378,10 @@ fn disclosure(report: &Report) -> Section {
         .table(columns.into_iter().map(Column::page_only).collect());
     let section = match learnt(report) {
         None => section,
+        Some(table) if opens_noised(report) => section.line("Who learnt what from whom:").table(table).remark(html! {
+            "Columns leave behind masks and pass by the leader. The leader opens sums that hold the noise of each party that they are about, \
+             and sends them to all."
+        }),
         Some(table) => section.line("Who learnt what from whom:").table(table).remark(html! {
             "The leader sees what each of the others sends singly; another party sees sums of all blocks but its own."
         }),

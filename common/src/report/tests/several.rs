@@ -84,6 +84,19 @@ fn each_of_several_parties_has_a_colour_and_a_row_of_what_it_learnt() {
 }
 
 #[test]
+fn all_that_opens_of_several_parties_in_private_mode_is_noised_and_opens_to_all() {
+    let mut reports = own();
+    reports.iter_mut().for_each(|report| report.mode = crate::study::Mode::Private);
+    let all = merged(&reports).unwrap();
+    let (text, page) = (layout(&all).text(), layout(&all).html());
+    for line in ["carol -           noised sums noised sums", "bob   noised sums noised sums -"] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(page.contains("noised sums over its columns, and over these with those of every other party"), "{page}");
+    assert!(page.contains("and sends them to all") && !page.contains("singly"), "{page}");
+}
+
+#[test]
 fn what_each_of_several_parties_learnt_in_a_match_is_said_once_and_with_whom_it_matched() {
     let [carol, alice, bob] = order()[..] else { panic!("three") };
     let pass = |with: Option<Role>, name: &str, matched: u64| PassRecord {

@@ -161,10 +161,6 @@ fn a_column_that_one_party_holds_alone_is_the_leaders() {
 #[test]
 fn what_several_parties_cannot_do_is_refused_by_key() {
     for (more, says) in [
-        (
-            "mode = \"private\"",
-            "`mode` is \"private\", which is for two parties, alice and bob, so far: use mode = \"sealed\" or \"plain\"",
-        ),
         ("[inference]\nsender = \"bob\"", "`inference.sender` names bob, and has no place among several parties"),
         (
             "[prediction]\nresult_to = \"bob\"",
@@ -173,7 +169,7 @@ fn what_several_parties_cannot_do_is_refused_by_key() {
         ("[sealed]", "`sealed`"),
         ("[privacy]\nepsilon = 1", "`privacy`"),
     ] {
-        let text = if more.starts_with("mode") { with(more) } else { format!("{THREE}\n{more}") };
+        let text = format!("{THREE}\n{more}");
         assert!(complaint(&text).contains(says), "{says}: {}", complaint(&text));
     }
     assert!(Study::parse(&format!("{THREE}\n[prediction]\nresult_to = \"alice\"")).is_ok());

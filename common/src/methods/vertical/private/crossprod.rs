@@ -425,9 +425,11 @@ pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     match study.method.inference.allowed {
         true => {
             notes.push(
-                "standard errors and intervals include the noise of both parties and what a sample leaves open about the population of \
-                 rows that are cut as these are"
-                    .to_string(),
+                format!(
+                    "standard errors and intervals include the noise of {} parties and what a sample leaves open about the population of \
+                     rows that are cut as these are",
+                    if study.is_of_several() { "all" } else { "both" }
+                ),
             );
             notes.extend(outlook.bias());
         }

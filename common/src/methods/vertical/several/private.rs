@@ -128,15 +128,12 @@ impl<S: Storage> Centre for PrivateCentre<S> {
             }
             At::Releases(shares, release) => {
                 self.take(lines, release, bodies)?;
-                // The own value of the same kind; it leaves in what has opened alone.
-                let (value, _) = self.own.release(release, &shares)?;
-                self.released[0].push(value);
-                let Some(next) = release.next() else {
-                    self.at = At::Over;
-                    return Ok(Advance::Over(self.open(lines)?));
-                };
-                lines.await_all(next.expected());
-                Ok(self.goes(At::Releases(shares, next), true))
+                if let Some(next) = release.next() {
+                    lines.await_all(next.expected());
+                    return Ok(self.goes(At::Releases(shares, next), true));
+                }
+                self.at = At::Over;
+                Ok(Advance::Over(self.open(lines, &shares)?))
             }
             At::Masked(_) | At::Over | At::Between => Err(out_of_order()),
         }
@@ -196,8 +193,13 @@ impl<S: Storage> PrivateCentre<S> {
         Ok(())
     }
 
-    /// Opens the tables of all pairs, and sends what has opened to all.
-    fn open(&mut self, lines: &mut Lines) -> Result<PrivateFit, Abort> {
+    /// Opens the tables of all pairs, and sends what has opened to all. The own releases, which leave within it alone, are made once those of
+    /// all others are there: a run that ends before costs the leader nothing.
+    fn open(&mut self, lines: &mut Lines, own: &SeveralTables) -> Result<PrivateFit, Abort> {
+        for release in std::iter::successors(Some(Release::FIRST), |release| release.next()) {
+            let (value, _) = self.own.release(release, own)?;
+            self.released[0].push(value);
+        }
         let (plan, shape) = (&self.own.plan, &self.own.shape);
         let (mut statistics, mut shares) = (Vec::new(), Vec::new());
         for values in std::mem::take(&mut self.released) {

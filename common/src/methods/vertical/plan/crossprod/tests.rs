@@ -150,9 +150,12 @@ fn noise_among_several_is_equal_on_all_tables_and_between_two_that_of_two() {
                 assert!(charge <= budget && charge >= 0.999_999 * budget, "{parties} {budget} {charge}");
                 let square = 4.0 * parties as f64 / budget;
                 let near = |sigma: f64, expected: f64, most: f64| (sigma * sigma / expected - 1.0).abs() < most;
-                // The unit of shares is a whole number of parts, about a hundred of them at the least budget.
-                assert!(near(side.share_sigma, square, 0.05), "{parties} {budget}: {}", side.share_sigma);
-                assert!(near(side.score_sigma, square, 0.1), "{parties} {budget}: {}", side.score_sigma);
+                // The scale of shares is a whole number: at small budgets their noise is by up to a part of it too large.
+                let coarse = 3.0 / plan.scale().factor() as f64;
+                assert!(near(side.share_sigma, square, coarse), "{parties} {budget}: {}", side.share_sigma);
+                // `X'y` has what shares leave of the budget.
+                let left = budget - 4.0 * (parties as f64 - 1.0) / side.share_sigma.powi(2);
+                assert!(near(side.score_sigma, 4.0 / left, 1e-3), "{parties} {budget}: {}", side.score_sigma);
                 assert!(near(side.table_sigma, 2.0 * square / parties as f64, 1e-5), "{}", side.table_sigma);
             }
         }

@@ -413,8 +413,9 @@ fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
         }),
         ("shares that no rows can give", "beyond what rows", |body| {
             of_noised(body, 2, |noised| {
-                let far = noised.value.integers().iter().map(|word| word.wrapping_add(1 << 62));
-                noised.value = lattice(noised.value.step(), far);
+                let far = Elements::from_integers(crate::secure::ring::Width::One, &[1 << 62; 4]).to_bytes();
+                let words = far.as_chunks::<8>().0.iter().map(|word| i64::from_le_bytes(*word));
+                noised.value = lattice(noised.value.step(), words);
             });
         }),
     ];

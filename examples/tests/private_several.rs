@@ -1,0 +1,245 @@
+//! Private fits of three parties as real processes: the demo, what a check foretells, ledgers, and processes that are killed.
+
+// Test code may unwrap: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod ledgers;
+mod world;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use ledgers::{hold, let_go, records};
+use serde_json::Value;
+use world::{DEMO, Ended, Running, World, demo, eventually};
+
+const NAMES: [&str; 3] = ["carol", "alice", "bob"];
+
+const STUDY: &str = r#"
+    id = "three"
+    mode = "private"
+    leader = "carol"
+    [outcome]
+    column = "y"
+    held_by = "all"
+    [rows]
+    id = "id"
+    [parties.alice]
+    certificate = "alice"
+    columns = ["a"]
+    [parties.bob]
+    certificate = "bob"
+    columns = ["b"]
+    [parties.carol]
+    certificate = "carol"
+    columns = ["c"]
+    [columns.a]
+    range = [0, 1]
+    [columns.b]
+    range = [0, 1]
+    [columns.c]
+    range = [0, 1]
+    [columns.y]
+    range = [0, 3]
+    [privacy]
+    mechanism = "crossprod"
+    epsilon = 1.0
+    delta = 1e-6
+"#;
+
+/// Three parties with data sets for `runs` runs.
+fn world(rows: u32, runs: f64) -> World {
+    let world = World::new();
+    world.certificates("authority", &["alice", "bob", "carol", "coordinator"]);
+    world.write("study.toml", STUDY);
+    for (name, column, step) in [("alice", "a", 0.618_034), ("bob", "b", 0.414_214), ("carol", "c", 0.732_051)] {
+        let mut text = format!("id,{column},y\n");
+        for row in 0..rows {
+            let part = |step: f64| (f64::from(row) * step).fract();
+            let y = part(0.618_034) + 0.5 * part(0.414_214) + 0.7 * part(0.732_051) + 0.3 * part(0.236_068);
+            text.push_str(&format!("r{row},{},{y}\n", part(step)));
+        }
+        world.write(&format!("{name}.csv"), &text);
+        world.write(
+            &format!("{name}.toml"),
+            &format!(
+                "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}\"\ndata_set = \"cohort\"\nepsilon = \
+                 {}\ndelta = 1e-6\n",
+                runs
+            ),
+        );
+        let made = command(&world, name, &["privacy", "init"]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    world
+}
+
+fn command(world: &World, name: &str, words: &[&str]) -> Output {
+    let line = if name == "carol" { ["--listen", "127.0.0.1:0"] } else { ["--connect", "127.0.0.1:9"] };
+    Command::new(DEMO)
+        .args(["--role", name])
+        .args(words)
+        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(line)
+        .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state")])
+        .args(["--authority", "authority.pem"])
+        .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
+        .current_dir(world.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn party(world: &World, name: &str, coordinator: &str, leader: &str, wait: &str) -> Running {
+    let line = if name == "carol" { ["--listen", leader] } else { ["--connect", leader] };
+    let data = format!("{name}.csv");
+    let fixed = ["fit", "--coordinator", coordinator, "--wait", wait, "--data", &data, "--out", name];
+    world.start(name, &[&fixed[..], &line].concat())
+}
+
+/// The coordinator and the three, of which carol leads.
+fn start(world: &World, wait: &str) -> Vec<Running> {
+    let _ = fs::remove_file(world.path("coordinator.address"));
+    let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
+    let leader = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let parties = NAMES.map(|name| party(world, name, &address, &leader, wait));
+    std::iter::once(coordinator).chain(parties).collect()
+}
+
+fn end(running: Vec<Running>) -> Vec<Ended> {
+    running.into_iter().map(Running::end).collect()
+}
+
+fn codes(ended: &[Ended], expected: i32) {
+    let logs: Vec<&str> = ended.iter().map(|ended| &ended.log[..]).collect();
+    assert!(ended.iter().all(|ended| ended.code == expected), "{}", logs.join("\n---\n"));
+}
+
+fn report(world: &World, name: &str) -> Value {
+    serde_json::from_slice(&fs::read(world.path(&format!("{name}/report.json"))).unwrap()).unwrap()
+}
+
+fn ledger(world: &World, name: &str) -> PathBuf {
+    world.path(&format!("{name}-state/privacy.sqlite"))
+}
+
+fn spent(world: &World, name: &str) -> f64 {
+    let output = command(world, name, &["privacy", "status", "--format", "json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    status[0]["sum"].as_f64().unwrap()
+}
+
+#[test]
+fn three_parties_of_the_demo_have_the_same_noised_fit_and_say_what_all_others_learnt() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let parties = "lab=s1,s2,s5;clinic=bmi,bp;office=age,sex";
+    let flags = ["--mode", "private", "--epsilon", "3", "--leader", "clinic", "--out", out.to_str().unwrap()];
+    let output = demo(&[&["vertical", "--parties", parties], &flags[..]].concat());
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let read = |path: PathBuf| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).unwrap();
+    let merged = read(out.join("report.json"));
+    let rows = merged["coefficients"].as_array().unwrap();
+    let terms: Vec<&str> = rows.iter().map(|row| row["term"].as_str().unwrap()).collect();
+    assert_eq!(terms, ["(Intercept)", "bmi", "bp", "s1", "s2", "s5", "age", "sex"]);
+    assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "{rows:?}");
+    for role in ["clinic", "lab", "office"] {
+        let own = read(out.join(role).join("report.json"));
+        assert_eq!(own["coefficients"], merged["coefficients"], "{role}");
+        assert_eq!(own["disclosure"]["declared"], serde_json::json!(["masked columns"]));
+        let releases = merged["privacy"][role]["releases"].as_array().unwrap().iter();
+        let labels: Vec<&str> = releases.map(|release| release["label"].as_str().unwrap()).collect();
+        assert_eq!(labels, ["X'X", "X'y", "shares of the tables between the blocks"]);
+        let config = out.join(format!("{role}.toml"));
+        let planned = demo(&["--role", role, "privacy", "plan", "--config", config.to_str().unwrap()]);
+        let plan = String::from_utf8_lossy(&planned.stdout);
+        assert!(plan.contains("residual                    not possible"), "{plan}");
+    }
+    for name in ["report.txt", "report.html", "clinic/report.txt", "lab/report.html"] {
+        let text = fs::read_to_string(out.join(name)).unwrap();
+        // Behind the style sheet, which has colours of two.
+        let words = text.split("</style>").last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        for wrong in ["alice", "bob", "neither party", "the other party", "both blocks", "singly"] {
+            assert!(!words.contains(wrong), "{name}: {wrong}: {words}");
+        }
+        assert!(words.contains("must collude with no party") && words.contains("all blocks"), "{name}: {words}");
+    }
+    let text = fs::read_to_string(out.join("report.txt")).unwrap();
+    assert!(text.contains("clinic -            noised sums noised sums"), "{text}");
+    assert!(shown.contains("all others saw from office: masked columns, noised tables"), "{shown}");
+    assert!(shown.contains("3 releases were charged"), "{shown}");
+}
+
+#[test]
+fn a_run_of_three_is_charged_once_at_each_a_check_foretells_its_bytes_and_the_budget_refuses_another() {
+    let world = world(400, 1.0);
+    let checked = NAMES.map(|name| {
+        let output = command(&world, name, &["check", "--format", "json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{name}: {said}"));
+        let leaves = checked["leaves"].as_array().unwrap().iter().map(|leaving| leaving["what"].as_str().unwrap());
+        assert_eq!(leaves.collect::<Vec<_>>(), ["masked columns", "noised statistics", "noised shares"]);
+        checked["predicted_bytes"].as_f64().unwrap()
+    });
+    codes(&end(start(&world, "20")), 0);
+    let first = report(&world, "carol");
+    for (name, predicted) in NAMES.into_iter().zip(checked) {
+        let own = report(&world, name);
+        assert_eq!(own["coefficients"], first["coefficients"], "{name}");
+        let sent = own["bytes_sent"].as_f64().unwrap();
+        println!("{name}: foretold {predicted}, sent {sent}");
+        assert!((predicted / sent - 1.0).abs() < 0.02, "{name}: {predicted} {sent}");
+        let charge = own["privacy"]["charge"].as_f64().unwrap();
+        assert!((spent(&world, name) - charge).abs() < 1e-12 * charge && charge > 0.0, "{name}");
+        let verified = command(&world, name, &["privacy", "verify"]);
+        assert!(verified.status.success(), "{verified:?}");
+    }
+    let ended = end(start(&world, "3"));
+    assert!(ended[1..].iter().all(|ended| ended.code == 77), "{}", ended[1].log);
+    assert!(ended[1].log.contains("is spent"), "{}", ended[1].log);
+}
+
+#[test]
+fn a_run_of_three_in_which_one_is_killed_before_anything_was_released_costs_nothing() {
+    let world = world(150_000, 1.0);
+    let mut running = start(&world, "5");
+    eventually(|| fs::read_to_string(&running[0].log).unwrap().contains("dealing for tables").then_some(()));
+    running[3].child.kill().unwrap();
+    let ended = end(running);
+    for ended in &ended[1..3] {
+        assert_eq!(ended.code, 69, "{}", ended.log);
+        assert!(ended.log.contains("bob"), "{}", ended.log);
+    }
+    for name in NAMES {
+        assert_eq!(spent(&world, name), 0.0, "{name}");
+    }
+    codes(&end(start(&world, "20")), 0);
+}
+
+#[test]
+fn a_party_killed_after_its_first_noised_value_has_left_loses_its_charge_and_nobody_elses_that_had_released_nothing() {
+    let world = world(400, 1.0);
+    let own = ledger(&world, "bob");
+    hold(
+        &own,
+        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 1",
+    );
+    let mut running = start(&world, "5");
+    eventually(|| records(&own).iter().any(|body| body.contains("\"index\":0,")).then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut bob = running.pop().unwrap();
+    bob.child.kill().unwrap();
+    bob.child.wait().unwrap();
+    let_go(&own);
+    let ended = end(running);
+    assert!(ended[1..].iter().all(|ended| ended.code == 69), "{}\n{}", ended[1].log, ended[2].log);
+    // The leader releases after all others.
+    assert_eq!(spent(&world, "carol"), 0.0);
+    // Bob's run is over when he starts again, and its charge stays: there is no budget for another.
+    let ended = end(start(&world, "3"));
+    assert_eq!(ended[3].code, 77, "{}", ended[3].log);
+    assert!(ended[3].log.contains("what it reserved is spent"), "{}", ended[3].log);
+    assert!(spent(&world, "bob") > 0.0);
+}
