@@ -167,7 +167,7 @@ fn three_parties_of_the_demo_have_the_same_noised_fit_and_say_what_all_others_le
         assert!(words.contains("must collude with no party") && words.contains("all blocks"), "{name}: {words}");
     }
     let text = fs::read_to_string(out.join("report.txt")).unwrap();
-    assert!(text.contains("clinic -            noised sums noised sums"), "{text}");
+    assert!(text.contains("clinic -           noised sums noised sums"), "{text}");
     assert!(shown.contains("all others saw from office: masked columns, noised tables"), "{shown}");
     assert!(shown.contains("3 releases were charged"), "{shown}");
 }
