@@ -300,6 +300,11 @@ pub enum JointKind {
     Shifts,
     /// Of several parties, columns of each in order, without the intercept.
     Columns,
+    /// Of several parties to all of which the tables open: these, in the order of all pairs, and the root mean square of what the leader's
+    /// columns leave of the outcome.
+    Tables,
+    /// In such a fit, which columns of a third party stay: its place, then as in its own answer.
+    Reduced,
 }
 
 /// See [`Body::Dealt`].
