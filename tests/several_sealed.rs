@@ -190,8 +190,7 @@ fn what_opens_is_counted_number_by_number_and_stands_in_the_report() {
         assert!(sent_on.values().all(|values| Some(values) == sent_on.values().next()), "{name}");
         for ((fit, party), sum) in fits.iter().zip(&parties).zip(&sums) {
             let opened = &fit.disclosure.opened;
-            let by_what: BTreeMap<&str, u64> =
-                opened.iter().map(|opened| (&opened.what[..], opened.numbers)).collect();
+            let by_what: BTreeMap<&str, u64> = opened.iter().map(|opened| (&opened.what[..], opened.numbers)).collect();
             let listed: u64 = by_what.values().sum();
             assert_eq!(listed, *sum.lock().unwrap(), "{name} {party}: {opened:?}");
             assert_eq!(listed, said[party], "{name} {party}: {opened:?}");
@@ -572,7 +571,8 @@ fn centred(case: &Case, names: &[&String]) -> DMatrix<f64> {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     let column = |name: &&String| {
         let at = rows[0].iter().position(|other| other.trim_matches('"') == **name).unwrap();
-        let values = DVector::from_iterator(rows.len() - 1, rows[1..].iter().map(|row| row[at].parse::<f64>().unwrap()));
+        let values =
+            DVector::from_iterator(rows.len() - 1, rows[1..].iter().map(|row| row[at].parse::<f64>().unwrap()));
         values.add_scalar(-values.mean())
     };
     DMatrix::from_columns(&names.iter().map(column).collect::<Vec<_>>())
@@ -598,7 +598,11 @@ fn where_tables_open_to_all_the_meter_has_r_squared_of_every_column_on_those_of_
                 let column = centred(&case, &[term]);
                 let solved = design.tr_mul(&design).cholesky().unwrap().solve(&design.tr_mul(&column));
                 let share = 1.0 - (&column - &design * solved).norm_squared() / column.norm_squared();
-                assert!(metered.term == *term && (metered.share - share).abs() < 1e-6, "{term} {}: {share}", metered.share);
+                assert!(
+                    metered.term == *term && (metered.share - share).abs() < 1e-6,
+                    "{term} {}: {share}",
+                    metered.share
+                );
             }
             assert!(fit.notes.iter().any(|note| note.contains("open to every party")), "{:?}", fit.notes);
         }
@@ -622,8 +626,9 @@ fn tables_that_open_to_all_change_no_digit_and_what_a_party_keeps_to_itself_stay
     let blocks: Vec<&[String]> = blocks.iter().map(Vec::as_slice).collect();
     let mut study = study_to_all(&case, &blocks, "all");
     study.method.fit.coefficients = CoefficientTerms::Own;
-    for (fit, role) in
-        fitted(run_sealed(&study, &case.file(), Faults::NONE, |_, _| {}, |_, _| {})).iter().zip(study.parties_in_order())
+    for (fit, role) in fitted(run_sealed(&study, &case.file(), Faults::NONE, |_, _| {}, |_, _| {}))
+        .iter()
+        .zip(study.parties_in_order())
     {
         assert!(fit.coefficients.iter().all(|row| row.party == role), "{role}: {:?}", fit.coefficients);
     }

@@ -508,10 +508,7 @@ fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_n
     assert_eq!(opened("lab"), to(&[(6 * 5, "clinic"), (6 * 5, "office"), (2, "clinic"), (6, "clinic")]));
     assert_eq!(opened("office"), to(&[(2 * 9, "clinic"), (2 * 9, "lab"), (2, "clinic")]));
     let tables = 3 * 8 + 1;
-    assert_eq!(
-        opened("clinic"),
-        to(&[(tables, "lab"), (tables, "office"), (6 * 8 + 3, "lab"), (2 * 4 + 3, "office")])
-    );
+    assert_eq!(opened("clinic"), to(&[(tables, "lab"), (tables, "office"), (6 * 8 + 3, "lab"), (2 * 4 + 3, "office")]));
     // How well each column of the leader follows from all others, the outcome among them.
     let metered = merged["disclosure"]["clinic"]["columns"].as_array().unwrap();
     let terms: Vec<&str> = metered.iter().map(|column| column["term"].as_str().unwrap()).collect();

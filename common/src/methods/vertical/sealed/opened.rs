@@ -133,8 +133,12 @@ impl OpeningOfSeveral<'_> {
         let OpeningOfSeveral { parties, role, rows, own, others, to_all, .. } = *self;
         let leader = parties.first() == Some(&role);
         let (what, [height, width], more) = match leader {
-            true => (format!("{OF_PAIRS} {role}'s columns and the outcome with those of all others"), [own + 1, others], 1),
-            false => (format!("{OF_PAIRS} {role}'s columns with those of all others and the outcome"), [others + 1, own], 0),
+            true => {
+                (format!("{OF_PAIRS} {role}'s columns and the outcome with those of all others"), [own + 1, others], 1)
+            }
+            false => {
+                (format!("{OF_PAIRS} {role}'s columns with those of all others and the outcome"), [others + 1, own], 0)
+            }
         };
         let to = parties.iter().enumerate().filter(move |(at, to)| **to != role && (to_all || *at == 0));
         to.map(move |(_, to)| Opened {

@@ -238,7 +238,8 @@ fn both_note(work: &Work) -> Option<String> {
              the solution is what follows",
             work.study.first()
         ),
-        false => "the table opens to both parties, as the study says: bob has checked against it what alice told him".to_string(),
+        false => "the table opens to both parties, as the study says: bob has checked against it what alice told him"
+            .to_string(),
     };
     work.study.guarantee.opens_to_both().then(note)
 }

@@ -155,7 +155,9 @@ impl Study<Vertical> {
             (
                 "sealed.opens",
                 terms.opens == OpensTo::Both,
-                format!("is both, which {two}: among several the tables open to the leader, or with \"all\" to every party"),
+                format!(
+                    "is both, which {two}: among several the tables open to the leader, or with \"all\" to every party"
+                ),
             ),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {
