@@ -743,6 +743,21 @@ mutate "columns of each party that are not those of this one" $sealed/session/se
 mutate "a canary that names nobody" $several/masked.rs \
     's/Some\(line\) => line\.broke\(peer_fault\(fault\)\),/Some(_) => own_fault(fault),/' several_sealed::what_a_follower
 
+mutate "tables for all that the leader does not count" $sealed/session/all.rs \
+    's/self\.count\(self\.shape\.left \* self\.shape\.right \+ 1\)\?;//' several_sealed::what_opens
+mutate "tables for all that the leader's limit leaves out" $sealed/limits.rs \
+    's/fold\(u64::from\(self\.both\),/fold(0,/' several_sealed::the_leaders_own
+mutate "tables that opened to all listed for the leader alone" $sealed/opened.rs \
+    's/\(to_all \|\| \*at == 0\)/(*at == 0 || (to_all \&\& leader))/' several_sealed::what_opens
+mutate "tables that no columns have" $secure/gaussian.rs \
+    's/all\(\|left\| \*left >= -ROUNDED\)/all(|left| *left >= -1e9)/' several_sealed::tables_and
+mutate "residuals that do not follow from the tables" $sealed/session/all.rs \
+    's/\(said\.residual - answer\.residual\)\.abs\(\) <= DIGITS \* size \* square/said.residual >= 0.0/' several_sealed::tables_and
+mutate "columns that stay of a third party told to nobody" $several/sealed.rs \
+    's/\*at != parts\.len\(\)\)/*at > parts.len() + 99)/' several_sealed::tables_that_open several::sealed_fits_whose
+mutate "the leader's columns metered party by party" $sealed/results.rs \
+    's/work\.table\(\)\.and_then\(Table::orthonormal\)/work.table().cloned()/' several_sealed::where_tables
+
 where=(-p fedreg-common --lib)
 mutate "canaries of several that nobody checks" $tables \
     's/match opened == expected \{/match true || opened == expected {/' secure::tests::several

@@ -9,8 +9,9 @@ use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::sim::pair::Faults;
+use fedreg_common::study::{Study, Vertical};
 use fedreg_tests::several::{
-    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, study, study_of, study_sealed,
+    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, study, study_of, study_sealed, study_to_all,
 };
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Implied, Penalised, Unbounded};
 use fedreg_tests::vertical::{family, frame, implied_off, numeric, statistics_off};
@@ -70,8 +71,18 @@ fn several_parties_have_the_digits_of_the_pooled_glm() {
 
 #[test]
 fn sealed_fits_of_several_parties_have_the_digits_of_the_pooled_glm() {
+    sealed_fits_have_the_digits(study_sealed);
+}
+
+#[test]
+fn sealed_fits_whose_tables_open_to_all_of_several_parties_have_the_digits_of_the_pooled_glm() {
+    sealed_fits_have_the_digits(study_to_all);
+}
+
+/// All gaussian vectors cut into two, three and five blocks, at every party.
+fn sealed_fits_have_the_digits(study: fn(&Case, &[&[String]], &str) -> Study<Vertical>) {
     let mut all = Vec::new();
-    let (mut cases, mut refused) = (0, 0);
+    let (mut cases, mut refused, mut longley) = (0, 0, 0);
     for glm in vectors::all::<Glm>("glm") {
         let case = &glm.case;
         if case.family != "gaussian" || case.is("fewer_rows_than_columns") {
@@ -80,8 +91,7 @@ fn sealed_fits_of_several_parties_have_the_digits_of_the_pooled_glm() {
         for (parties, held_by) in [(2, "all"), (3, "all"), (5, "all"), (3, "anna")] {
             let blocks = blocks(case, parties);
             let blocks: Vec<&[String]> = blocks.iter().map(Vec::as_slice).collect();
-            let ended =
-                run_sealed(&study_sealed(case, &blocks, held_by), &case.file(), Faults::NONE, |_, _| {}, |_, _| {});
+            let ended = run_sealed(&study(case, &blocks, held_by), &case.file(), Faults::NONE, |_, _| {}, |_, _| {});
             // A column that is set aside at home leaves a party of one column without any.
             let without = |abort: &Abort| abort.to_string().contains("has no column in the model");
             if ended.results.iter().flatten().any(|result| result.as_ref().is_err_and(without)) {
@@ -91,10 +101,11 @@ fn sealed_fits_of_several_parties_have_the_digits_of_the_pooled_glm() {
             for (at, fit) in fitted(ended).iter().enumerate() {
                 all.extend(off(&format!("{} {parties} {held_by} at {at}", case.name), fit, &glm));
                 cases += 1;
+                longley += usize::from(case.name.contains("longley"));
             }
         }
     }
-    assert!(cases >= 200 && refused <= 4, "{cases} fits, {refused} refused");
+    assert!(cases >= 200 && refused <= 4 && longley >= 10, "{cases} fits, {refused} refused, {longley} of Longley");
     assert_small(all);
 }
 

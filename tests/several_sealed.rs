@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use fedreg_common::conversation::Opening;
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::{Body, Dealt, Joint, JointKind, Message, Share};
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
 use fedreg_common::methods::vertical::sealed::allowed;
+use fedreg_common::methods::vertical::several::Hub;
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::openings::{Account, NotOpened, OneRun, Opens};
 use fedreg_common::secure::open::Limits;
@@ -17,10 +19,11 @@ use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::dealer::dealer;
 use fedreg_common::sim::pair::Faults;
 use fedreg_common::sim::several::run_several_dealt;
-use fedreg_common::study::{Study, Vertical};
-use fedreg_tests::several::{LOOSE, blocks, fitted, run_sealed, sealed_sessions, study_sealed};
+use fedreg_common::study::{CoefficientTerms, Study, Vertical};
+use fedreg_tests::several::{LOOSE, blocks, fitted, run_sealed, sealed_sessions, study_sealed, study_to_all};
 use fedreg_tests::vectors::{self, Case, Glm};
 use fedreg_tests::vertical::{RUN, frame};
+use nalgebra::{DMatrix, DVector};
 
 const ANNA: &str = "anna";
 const BEN: &str = "ben";
@@ -34,9 +37,18 @@ fn case(name: &str) -> Case {
     vectors::all::<Glm>("glm").into_iter().find(|glm| glm.case.name == name).unwrap().case
 }
 
-fn study(case: &Case) -> Study<Vertical> {
+/// A study of the columns of a case, whose tables open to the leader or to all.
+type ToWhom = fn(&Case, &[&[String]], &str) -> Study<Vertical>;
+
+const BOTH_WAYS: [(bool, ToWhom); 2] = [(false, study_sealed), (true, study_to_all)];
+
+fn study_of(opens: ToWhom, case: &Case) -> Study<Vertical> {
     let blocks = blocks(case, 3);
-    study_sealed(case, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), "all")
+    opens(case, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), "all")
+}
+
+fn study(case: &Case) -> Study<Vertical> {
+    study_of(study_sealed, case)
 }
 
 /// Sums what a party lets open.
@@ -55,9 +67,10 @@ impl Account for Sum {
 
 #[test]
 fn lossy_lines_give_the_bits_of_clean_ones_in_sealed_mode() {
-    for name in ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_missing"] {
+    let cases = ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_missing"];
+    for (name, (_, opens)) in cases.into_iter().flat_map(|name| BOTH_WAYS.map(|way| (name, way))) {
         let case = case(name);
-        let study = study(&case);
+        let study = study_of(opens, &case);
         // As text, since a certificate that is no number is not equal to itself.
         let run = |faults| format!("{:?}", fitted(run_sealed(&study, &case.file(), faults, |_, _| {}, |_, _| {})));
         let clean = run(Faults::NONE);
@@ -83,9 +96,10 @@ fn what(body: &Body) -> String {
 
 #[test]
 fn nothing_but_masked_columns_shares_numbers_of_the_solution_and_results_leaves() {
-    for (name, asked) in [("gaussian_diabetes", false), ("gaussian_collinear_across", true)] {
+    let cases = [("gaussian_diabetes", false), ("gaussian_collinear_across", true)];
+    for ((name, asked), (to_all, opens)) in cases.into_iter().flat_map(|case| BOTH_WAYS.map(|way| (case, way))) {
         let case = case(name);
-        let study = study(&case);
+        let study = study_of(opens, &case);
         let (leader, mut said, mut elements) = (role(ANNA), BTreeMap::new(), BTreeMap::new());
         let observe = |to: Role, message: &Message| {
             let from = message.header.sender;
@@ -102,6 +116,12 @@ fn nothing_but_masked_columns_shares_numbers_of_the_solution_and_results_leaves(
         for follower in [BEN, CLEO].map(role) {
             let mut down = down.clone();
             let told = &said[&(true, follower)];
+            if to_all {
+                down.insert("Tables".to_string());
+            }
+            if to_all && asked && told.contains("Reduced") {
+                down.insert("Reduced".to_string());
+            }
             if asked && told.contains("LeftOver") {
                 down.insert("LeftOver".to_string());
             }
@@ -110,6 +130,8 @@ fn nothing_but_masked_columns_shares_numbers_of_the_solution_and_results_leaves(
         let mut came = said[&(false, leader)].clone();
         assert_eq!(came.remove("Reduction"), asked, "{name}");
         assert_eq!(came, up, "{name}");
+        let told = [BEN, CLEO].map(|follower| said[&(true, role(follower))].contains("Reduced"));
+        assert_eq!(told.contains(&true), to_all && asked, "{name}");
         // Every block leaves once behind its mask, with a canary, and the leader hands each of the others all but its own.
         let rows = fits[0].statistics.nobs as usize;
         let own: Vec<usize> = blocks(&case, 3).iter().map(Vec::len).collect();
@@ -126,11 +148,11 @@ fn nothing_but_masked_columns_shares_numbers_of_the_solution_and_results_leaves(
 
 #[test]
 fn what_opens_is_counted_number_by_number_and_stands_in_the_report() {
-    for name in
-        ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_duplicate_across", "gaussian_offset_no_intercept"]
-    {
+    let cases =
+        ["gaussian_diabetes", "gaussian_collinear_across", "gaussian_duplicate_across", "gaussian_offset_no_intercept"];
+    for (name, (to_all, opens)) in cases.into_iter().flat_map(|name| BOTH_WAYS.map(|way| (name, way))) {
         let case = case(name);
-        let study = Arc::new(study(&case));
+        let study = Arc::new(study_of(opens, &case));
         let parties = study.parties_in_order();
         let sums: Vec<Arc<Mutex<u64>>> = parties.iter().map(|_| Arc::default()).collect();
         let account = |role: Role| -> Box<dyn Account + Send> {
@@ -139,25 +161,54 @@ fn what_opens_is_counted_number_by_number_and_stands_in_the_report() {
         };
         let (mut hub, mut sessions) =
             sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, account).unwrap();
-        // Numbers in the clear that each party has said, and its shares of tables.
+        // Numbers in the clear that each party has said of its own columns, and its shares of tables. What the leader sends on of others
+        // is theirs; what it says to several is the same.
         let mut said: BTreeMap<Role, u64> = BTreeMap::new();
-        let observe = |_: Role, message: &Message| {
+        let (mut of_leader, mut sent_on) = (0, BTreeMap::new());
+        let observe = |to: Role, message: &Message| {
             let numbers = match &message.body {
                 Body::Share(Share { table: Some(table), .. }) => table.count(),
                 Body::Joint(Joint { what: JointKind::Reduction, values }) => values.len() - 1,
-                Body::Joint(Joint { what, values }) if *what != JointKind::Columns => values.len(),
+                Body::Joint(Joint { what: JointKind::Columns, values }) => {
+                    of_leader = ((values[0] + 1.0) * values[1..].iter().sum::<f64>()) as usize + 1;
+                    0
+                }
+                Body::Joint(Joint { what: JointKind::Tables, values }) => {
+                    let is_first = sent_on.is_empty();
+                    sent_on.insert(to, values.clone());
+                    if is_first { of_leader } else { 0 }
+                }
+                Body::Joint(Joint { what: JointKind::Reduced, .. }) => 0,
+                Body::Joint(Joint { values, .. }) => values.len(),
                 _ => 0,
             };
             *said.entry(message.header.sender).or_insert(0) += numbers as u64;
         };
         let deal = dealer(&study, RUN, |_, _| {});
         let fits: Vec<VerticalFit> = fitted(run_several_dealt(&mut hub, &mut sessions, Faults::NONE, observe, deal));
+        assert_eq!(sent_on.len(), if to_all { 2 } else { 0 });
+        assert!(sent_on.values().all(|values| Some(values) == sent_on.values().next()), "{name}");
         for ((fit, party), sum) in fits.iter().zip(&parties).zip(&sums) {
             let opened = &fit.disclosure.opened;
-            let listed: u64 = opened.iter().map(|opened| opened.numbers).sum();
+            let by_what: BTreeMap<&str, u64> = opened.iter().map(|opened| (&opened.what[..], opened.numbers)).collect();
+            let listed: u64 = by_what.values().sum();
             assert_eq!(listed, *sum.lock().unwrap(), "{name} {party}: {opened:?}");
             assert_eq!(listed, said[party], "{name} {party}: {opened:?}");
             let told = opened.iter().map(|opened| opened.to);
+            if to_all {
+                // The tables of its columns to each of the others, and so which of them stay.
+                for what in ["cross-products of", "which of"] {
+                    let to: BTreeSet<Role> =
+                        opened.iter().filter(|opened| opened.what.starts_with(what)).map(|opened| opened.to).collect();
+                    assert!(to.len() == 2 || (to.is_empty() && what == "which of"), "{name} {party}: {opened:?}");
+                }
+                let share = |term: &str| fit.disclosure.columns.iter().find(|column| column.term == term);
+                let terms = fit.coefficients.iter().filter(|row| row.party == *party && row.estimate.is_some());
+                let terms: Vec<&str> = terms.map(|row| &row.term[..]).filter(|term| *term != "(Intercept)").collect();
+                assert!(terms.iter().all(|term| share(term).is_some()), "{name} {party}: {:?}", fit.disclosure.columns);
+                assert_eq!(told.clone().collect::<BTreeSet<_>>().len(), 2);
+                continue;
+            }
             match *party == parties[0] {
                 true => assert!(told.clone().all(|to| to != parties[0]) && told.count() >= parties.len() - 1),
                 false => assert!(told.clone().all(|to| to == parties[0]) && told.count() >= 2),
@@ -167,9 +218,35 @@ fn what_opens_is_counted_number_by_number_and_stands_in_the_report() {
 }
 
 /// Runs a fit of which `spoil` changes what the one says to the other; where it ends, and how.
-fn spoiled(name: &str, mut spoil: impl FnMut(Role, Role, &mut Message)) -> (Role, Abort) {
-    let case = case(name);
-    let study = Arc::new(study(&case));
+fn spoiled(name: &str, spoil: impl FnMut(Role, Role, &mut Message)) -> (Role, Abort) {
+    spoiled_of(&study(&case(name)), &case(name), spoil)
+}
+
+fn spoiled_of(study: &Study<Vertical>, case: &Case, mut spoil: impl FnMut(Role, Role, &mut Message)) -> (Role, Abort) {
+    let spoil = |from: Role, to: Role, message: &mut Message| {
+        spoil(from, to, message);
+        None
+    };
+    let (at, abort) = followed(study, case, spoil).expect("the fit went to its end");
+    (at, abort)
+}
+
+/// Runs a fit whose tables open to all, of which some messages come a second time as `again` has them; where it ends too early, and how.
+fn told_twice(case: &Case, mut again: impl FnMut(Role, &Message) -> Option<Message>) -> (Option<Role>, Option<Abort>) {
+    let study = study_of(study_to_all, case);
+    match followed(&study, case, |_, to, message| again(to, message)) {
+        Some((at, abort)) => (Some(at), Some(abort)),
+        None => (None, None),
+    }
+}
+
+/// Runs a fit of which messages are changed on their way, or followed by another; where it ends before its end, and how.
+fn followed(
+    study: &Study<Vertical>,
+    case: &Case,
+    mut spoil: impl FnMut(Role, Role, &mut Message) -> Option<Message>,
+) -> Option<(Role, Abort)> {
+    let study = Arc::new(study.clone());
     let parties = study.parties_in_order();
     let (mut hub, mut followers) =
         sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, |_| Box::new(OneRun)).unwrap();
@@ -193,12 +270,14 @@ fn spoiled(name: &str, mut spoil: impl FnMut(Role, Role, &mut Message)) -> (Role
             let dealt = deal(at, order).into_iter();
             waiting.extend(dealt.map(|(to, message)| (Role::Coordinator, parties[to], message)));
         }
-        let (from, to, mut message) = waiting.pop_front().expect("the fit went to its end");
-        spoil(from, to, &mut message);
+        let (from, to, mut message) = waiting.pop_front()?;
+        if let Some(more) = spoil(from, to, &mut message) {
+            waiting.push_front((from, to, more));
+        }
         if to == parties[0] {
             let says = match hub.receive(from, message) {
                 Ok(says) => says,
-                Err(abort) => return (to, abort),
+                Err(abort) => return Some((to, abort)),
             };
             for (peer, turn) in says {
                 if let Turn::Send(message) | Turn::FinishAndSend { last: message, .. } = turn {
@@ -213,7 +292,7 @@ fn spoiled(name: &str, mut spoil: impl FnMut(Role, Role, &mut Message)) -> (Role
                 waiting.push_back((to, parties[0], answer.into()));
             }
             Ok(Turn::Wait | Turn::Finish(_)) => {}
-            Err(abort) => return (to, abort),
+            Err(abort) => return Some((to, abort)),
         }
     }
 }
@@ -227,9 +306,14 @@ fn changed(entries: &mut Elements) {
 type Wrong = (&'static str, &'static str, &'static str, fn(&mut Body));
 
 /// Changes what is said on one line and looks where the run ends, and whom the sentence names.
-fn ends(cases: &[Wrong], [from, to, named]: [&str; 3]) {
+fn ends(cases: &[Wrong], parties: [&str; 3]) {
+    ends_of(study_sealed, cases, parties);
+}
+
+fn ends_of(opens: ToWhom, cases: &[Wrong], [from, to, named]: [&str; 3]) {
     for (what, says, name, spoil) in cases {
-        let (at, abort) = spoiled(name, |sender, receiver, message| {
+        let case = case(name);
+        let (at, abort) = spoiled_of(&study_of(opens, &case), &case, |sender, receiver, message| {
             if sender.name() == from && receiver.name() == to {
                 spoil(&mut message.body);
             }
@@ -479,4 +563,219 @@ fn the_sealed_study_of_the_three_institutions_keeps_the_limits_and_with_a_column
     allowed(&prepared, &columns, Before::default()).unwrap();
     let refused = allowed(&prepared, &[columns[0], columns[1] + 1], Before::default()).unwrap_err();
     assert!(refused.to_string().starts_with("column `sex`"), "{refused}");
+}
+
+/// Columns of a case's table less their means.
+fn centred(case: &Case, names: &[&String]) -> DMatrix<f64> {
+    let text = std::fs::read_to_string(case.file()).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &&String| {
+        let at = rows[0].iter().position(|other| other.trim_matches('"') == **name).unwrap();
+        let values =
+            DVector::from_iterator(rows.len() - 1, rows[1..].iter().map(|row| row[at].parse::<f64>().unwrap()));
+        values.add_scalar(-values.mean())
+    };
+    DMatrix::from_columns(&names.iter().map(column).collect::<Vec<_>>())
+}
+
+#[test]
+fn where_tables_open_to_all_the_meter_has_r_squared_of_every_column_on_those_of_all_others() {
+    let case = case(DIABETES);
+    for held_by in ["all", ANNA] {
+        let blocks = blocks(&case, 3);
+        let study = study_to_all(&case, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), held_by);
+        let fits = fitted(run_sealed(&study, &case.file(), Faults::NONE, |_, _| {}, |_, _| {}));
+        for (place, (fit, own)) in fits.iter().zip(&blocks).enumerate() {
+            let others = blocks.iter().enumerate().filter(|(other, _)| *other != place).flat_map(|(_, block)| block);
+            // The leader's columns and the outcome are known apart where it holds that alone.
+            let with_outcome = place > 0 || held_by == "all";
+            let known: Vec<&String> = others.chain(with_outcome.then_some(&case.outcome)).collect();
+            let design = centred(&case, &known);
+            let outcome = (!with_outcome).then_some(&case.outcome);
+            let terms: Vec<&String> = own.iter().chain(outcome).collect();
+            assert_eq!(fit.disclosure.columns.len(), terms.len(), "{place} {held_by}");
+            for (metered, term) in fit.disclosure.columns.iter().zip(terms) {
+                let column = centred(&case, &[term]);
+                let solved = design.tr_mul(&design).cholesky().unwrap().solve(&design.tr_mul(&column));
+                let share = 1.0 - (&column - &design * solved).norm_squared() / column.norm_squared();
+                assert!(
+                    metered.term == *term && (metered.share - share).abs() < 1e-6,
+                    "{term} {}: {share}",
+                    metered.share
+                );
+            }
+            assert!(fit.notes.iter().any(|note| note.contains("open to every party")), "{:?}", fit.notes);
+        }
+    }
+}
+
+#[test]
+fn tables_that_open_to_all_change_no_digit_and_what_a_party_keeps_to_itself_stays_with_it() {
+    for name in [DIABETES, DEPENDENT, "gaussian_longley", "gaussian_offset_no_intercept"] {
+        let case = case(name);
+        let [alone, all] = BOTH_WAYS.map(|(_, opens)| {
+            fitted(run_sealed(&study_of(opens, &case), &case.file(), Faults::NONE, |_, _| {}, |_, _| {}))
+        });
+        for (ours, theirs) in all.iter().zip(&alone) {
+            let text = |fit: &VerticalFit| format!("{:?}", (&fit.coefficients, &fit.statistics, fit.termination));
+            assert_eq!(text(ours), text(theirs), "{name}");
+        }
+    }
+    let case = case(DIABETES);
+    let blocks = blocks(&case, 3);
+    let blocks: Vec<&[String]> = blocks.iter().map(Vec::as_slice).collect();
+    let mut study = study_to_all(&case, &blocks, "all");
+    study.method.fit.coefficients = CoefficientTerms::Own;
+    for (fit, role) in fitted(run_sealed(&study, &case.file(), Faults::NONE, |_, _| {}, |_, _| {}))
+        .iter()
+        .zip(study.parties_in_order())
+    {
+        assert!(fit.coefficients.iter().all(|row| row.party == role), "{role}: {:?}", fit.coefficients);
+    }
+}
+
+#[test]
+fn tables_and_solutions_that_cannot_be_or_do_not_follow_end_the_run_with_the_leaders_name() {
+    let cases: [Wrong; 15] = [
+        ("no tables", "expected the tables of all pairs", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |_| {});
+            if let Body::Joint(Joint { what: what @ JointKind::Tables, .. }) = body {
+                *what = JointKind::Answer;
+            }
+        }),
+        ("an entry less", "values of the tables of all pairs", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values.truncate(values.len() - 1))
+        }),
+        ("the tables of one pair", "values of the tables of all pairs", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values.truncate(13))
+        }),
+        ("an entry too many", "values of the tables of all pairs", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values.push(0.0))
+        }),
+        ("an entry that is no number", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values[2] = f64::NAN)
+        }),
+        ("an entry without end", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values[2] = f64::INFINITY)
+        }),
+        ("a scale without end", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| *values.last_mut().unwrap() = f64::INFINITY)
+        }),
+        ("a scale below zero", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| *values.last_mut().unwrap() = -1.0)
+        }),
+        ("more in common than all", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values[0] = 1.5)
+        }),
+        ("tables that no columns have", "not possible", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| {
+                let last = values.len() - 1;
+                values[..last].iter_mut().for_each(|entry| *entry = 0.9);
+            })
+        }),
+        ("an entry that is off", "what follows from the table", DIABETES, |body| {
+            of_joint(body, JointKind::Tables, |values| values[0] += 1e-4)
+        }),
+        ("a coefficient that is off", "what follows from the table", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| values[0] *= 1.0001)
+        }),
+        ("residuals that are off", "what follows from the table", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| {
+                let residual = values.len() - 3;
+                values[residual] *= 1.0001;
+            })
+        }),
+        ("more columns set aside", "what follows from the table", DIABETES, |body| {
+            of_joint(body, JointKind::Answer, |values| *values.last_mut().unwrap() += 1.0)
+        }),
+        ("what is left of columns that is off", "what follows from the table", DEPENDENT, |body| {
+            of_joint(body, JointKind::LeftOver, |values| values[0] += 1e-4)
+        }),
+    ];
+    ends_of(study_to_all, &cases, [ANNA, CLEO, ANNA]);
+    // The columns of cleo, which ben is told, by one that is not there, and as those of others.
+    let thirds: [Wrong; 3] = [
+        ("columns of nobody", "columns of a third party", DEPENDENT, |body| {
+            of_joint(body, JointKind::Reduced, |values| values[0] = 3.0)
+        }),
+        ("own columns", "columns of a third party", DEPENDENT, |body| {
+            of_joint(body, JointKind::Reduced, |values| values[0] = 1.0)
+        }),
+        ("columns that never were", "columns of a third party", DEPENDENT, |body| {
+            of_joint(body, JointKind::Reduced, |values| values[1] = 1e9)
+        }),
+    ];
+    ends_of(study_to_all, &thirds, [ANNA, BEN, ANNA]);
+    // Where they open to the leader alone nobody takes them.
+    let (at, abort) = spoiled(DIABETES, |_, to, message| {
+        if let (Body::Joint(joint), CLEO) = (&mut message.body, to.name())
+            && joint.what == JointKind::Answer
+        {
+            joint.what = JointKind::Reduced;
+        }
+    });
+    assert!(at == role(CLEO) && matches!(abort, Abort::Peer { fault: PeerFault::Kind { .. }, .. }), "{abort}");
+}
+
+#[test]
+fn tables_that_are_told_again_with_other_numbers_end_the_run() {
+    let case = case(DIABETES);
+    for off in [0.0, 1e-9] {
+        let mut again = None;
+        let (at, abort) = told_twice(&case, |to, message| {
+            if let (Body::Joint(Joint { what: JointKind::Tables, values }), CLEO, None) =
+                (&message.body, to.name(), again)
+            {
+                let mut other = message.clone();
+                let mut values = values.clone();
+                values[0] += off;
+                other.body = Body::Joint(Joint { what: JointKind::Tables, values });
+                again = Some(());
+                return Some(other);
+            }
+            None
+        });
+        assert!(again.is_some());
+        match off > 0.0 {
+            true => {
+                let abort = abort.unwrap();
+                assert!(at == Some(role(CLEO)) && abort.to_string().contains("with different content"), "{abort}");
+            }
+            false => assert!(abort.is_none(), "{abort:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_leaders_own_limit_counts_the_tables_that_open_to_all() {
+    let case = case(DIABETES);
+    let columns: Vec<String> = case.alice.iter().chain(&case.bob).cloned().collect();
+    let cut: [&[String]; 3] = [&columns[..3], &columns[3..5], &columns[5..]];
+    // To ben 2 x 4 + 3 numbers of the solution, to cleo 5 x 7 + 3; the tables are 4 x 7, and a number more.
+    for (opens, numbers) in [(BOTH_WAYS[0].1, 49.0), (BOTH_WAYS[1].1, 49.0 + 29.0)] {
+        let study = Arc::new(opens(&case, &cut, "all"));
+        for (most, passes) in [(numbers, true), (numbers - 1.0, false)] {
+            let limits = Limits { opened_share: (most + 0.5) / (442.0 * 3.0), ..LOOSE };
+            let policy = Policy { limits, ..Policy::default() };
+            let table = frame(&study, role(ANNA), &case.file());
+            let prepared = Prepared::new(Arc::clone(&study), role(ANNA), policy, table).unwrap();
+            assert_eq!(allowed(&prepared, &[2, 5], Before::default()).is_ok(), passes, "{most}");
+            // And in a run nothing leaves.
+            let (mut hub, mut sessions) =
+                sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, |_| Box::new(OneRun)).unwrap();
+            let table = frame(&study, role(ANNA), &case.file());
+            let policy = Policy { limits, ..Policy::default() };
+            let prepared = Prepared::new(Arc::clone(&study), role(ANNA), policy, table).unwrap();
+            let opening = Opening { first: false, run: RUN, seed: [1; 32], peer: role(ANNA) };
+            hub = match passes {
+                true => hub,
+                false => Hub::sealed(prepared, &opening, Box::new(OneRun)),
+            };
+            let mut left = false;
+            let observe = |_: Role, message: &Message| left |= matches!(message.body, Body::Masked(_));
+            let deal = dealer(&study, RUN, |_, _| {});
+            let ended = run_several_dealt(&mut hub, &mut sessions, Faults::NONE, observe, deal);
+            assert_eq!((left, ended.results[0].as_ref().unwrap().is_ok()), (passes, passes), "{most}");
+        }
+    }
 }

@@ -117,6 +117,8 @@ fn a_sealed_study_may_fix_the_range_or_open_the_table_to_both_and_no_other_study
     let both = with(&sealed, "[sealed]\nopens = \"both\"").unwrap();
     let alice = with(&sealed, "[sealed]\nopens = \"alice\"").unwrap();
     assert!(both.digest() != alice.digest() && alice.digest() == with(&sealed, "").unwrap().digest());
+    // Of two parties, both are all.
+    assert_eq!(with(&sealed, "[sealed]\nopens = \"all\"").unwrap().digest(), both.digest());
     for (text, section, says) in [
         (
             &binomial,
@@ -135,6 +137,8 @@ fn a_sealed_study_may_fix_the_range_or_open_the_table_to_both_and_no_other_study
         (&FILES[0].1.to_string(), "opens = \"both\"", "`sealed.opens` is given, but `mode` is \"plain\""),
         (&FILES[0].1.to_string(), "", "`sealed` is given, but `mode` is \"plain\""),
         (&binomial, "opens = \"both\"", "`sealed.opens` is both: a sealed binomial fit is led by alice"),
+        (&binomial, "opens = \"all\"", "`sealed.opens` is both: a sealed binomial fit is led by alice"),
+        (&FILES[0].1.to_string(), "opens = \"all\"", "`sealed.opens` is given, but `mode` is \"plain\""),
         (&sealed, "opens = \"bob\"", "unknown value `bob`"),
         (
             &sealed.replacen("[outcome]", "[penalty]\nlambda = 1.0\ncv = 5\n\n[outcome]", 1),

@@ -363,6 +363,9 @@ pub(crate) struct Vertical {
     /// Whether the parties keep the limits on what may open in sealed mode; by default on
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) sealed_limits: Option<SealedLimits>,
+    /// To whom the tables of a sealed gaussian fit open; by default leader
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub(crate) opens: Option<OpensName>,
     /// How the costs of releases are added up; by default zcdp
     #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
     pub(crate) accountant: Option<Accountant>,
@@ -497,6 +500,15 @@ pub(crate) enum SealedLimits {
     On,
     /// Loosened as far as they go, on data of one's own; the reports say so
     Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OpensName {
+    /// To the leader, of two parties to alice
+    #[default]
+    Leader,
+    /// To every party
+    All,
 }
 
 impl ModeName {

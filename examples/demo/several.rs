@@ -203,7 +203,11 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
             continue;
         }
         if merged.mode == Mode::Sealed {
-            let opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
+            let to_others = disclosure.opened.iter().any(|opened| opened.to.name() != leader);
+            let seen_by = if to_others { "the others" } else { seen_by };
+            let mut opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
+            // What opens to several parties is the same to each.
+            opened.dedup();
             text.push_str(&format!(
                 "{seen_by} saw from {role}: masked columns, and what opened: {}, in {}\n  kinds: {}\n",
                 opened.join("; "),

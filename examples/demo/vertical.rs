@@ -17,8 +17,8 @@ use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, PartyTerms, PenaltyTerms,
-    PredictionTerms, Protocol, RowTerms, StudyFile,
+    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, OpensTo, PartyTerms,
+    PenaltyTerms, PredictionTerms, Protocol, RowTerms, SealedTerms, StudyFile,
 };
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, MatchConfig, Overrides, PolicyTerms};
@@ -28,7 +28,7 @@ use fedreg_party::read::{self, ReadError, Request, Written};
 use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
-use crate::arguments::{ModeName, SealedLimits, Vertical};
+use crate::arguments::{ModeName, OpensName, SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::{Own, of_parties, refuse_syntax, split};
 use crate::head::head;
@@ -54,6 +54,9 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     ])?;
     if arguments.sealed_limits.is_some() && arguments.mode != ModeName::Sealed {
         return Err(Failure::usage("--sealed-limits needs --mode sealed"));
+    }
+    if arguments.opens.is_some() && arguments.mode != ModeName::Sealed {
+        return Err(Failure::usage("--opens needs --mode sealed"));
     }
     if let Some(parties) = named(arguments)?.filter(|parties| two(parties).is_none()) {
         return several::run(arguments, &parties, call);
@@ -425,7 +428,13 @@ pub(crate) fn study(
         leader: arguments.leader,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
-        sealed: None,
+        sealed: arguments.opens.map(|opens| SealedTerms {
+            opens: match opens {
+                OpensName::Leader => OpensTo::Alice,
+                OpensName::All => OpensTo::All,
+            },
+            ..SealedTerms::default()
+        }),
         model: Model { family: arguments.family, ..Model::default() },
         outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
         offset: shared(&arguments.offset),

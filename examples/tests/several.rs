@@ -484,11 +484,94 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
 }
 
 #[test]
+fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_no_estimate() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let flags = ["--leader", "clinic", "--outcome-at", "clinic", "--mode", "sealed", "--opens", "all"];
+    let more = ["--sealed-limits", "off", "--out", out.to_str().unwrap()];
+    let output = demo(&[&["vertical", "--parties", PARTIES], &flags[..], &more].concat());
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let merged: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+    let rows = merged["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), DIABETES.len());
+    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
+        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
+        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-8;
+        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
+    }
+    let opened = |role: &str| -> Vec<(u64, String)> {
+        let all = merged["disclosure"][role]["opened"].as_array().unwrap().iter();
+        all.map(|table| (table["numbers"].as_u64().unwrap(), table["to"].as_str().unwrap().to_string())).collect()
+    };
+    let to = |all: &[(u64, &str)]| all.iter().map(|(n, to)| (*n, to.to_string())).collect::<Vec<_>>();
+    assert_eq!(opened("lab"), to(&[(6 * 5, "clinic"), (6 * 5, "office"), (2, "clinic"), (6, "clinic")]));
+    assert_eq!(opened("office"), to(&[(2 * 9, "clinic"), (2 * 9, "lab"), (2, "clinic")]));
+    let tables = 3 * 8 + 1;
+    assert_eq!(opened("clinic"), to(&[(tables, "lab"), (tables, "office"), (6 * 8 + 3, "lab"), (2 * 4 + 3, "office")]));
+    // How well each column of the leader follows from all others, the outcome among them.
+    let metered = merged["disclosure"]["clinic"]["columns"].as_array().unwrap();
+    let terms: Vec<&str> = metered.iter().map(|column| column["term"].as_str().unwrap()).collect();
+    assert_eq!(terms, ["bmi", "bp", "progression"]);
+    let of = |name: &str| {
+        let text = fs::read_to_string(out.join(name)).unwrap();
+        text.split("</style>").last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = of("report.txt");
+    for line in ["clinic - 38 numbers 20 numbers", "lab 76 numbers - 18 numbers", "office 36 numbers 30 numbers -"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    for name in ["report.txt", "report.html", "clinic/report.txt", "lab/report.txt", "lab/report.html"] {
+        let words = of(name);
+        assert!(words.contains("open to every party"), "{name}: {words}");
+        for wrong in ["alice", "bob", "neither party", "the other party", "in sums", "receives its own part"] {
+            assert!(!words.contains(wrong), "{name}: {wrong}: {words}");
+        }
+    }
+    // What opens to two is the same to both: 25 + 51 + 11 at the leader.
+    assert!(of("clinic/report.txt").contains("87 numbers that opened"), "{}", of("clinic/report.txt"));
+    assert!(shown.contains("the others saw from office: masked columns"), "{shown}");
+    for role in ["clinic", "lab", "office"] {
+        let config = out.join(format!("{role}.toml"));
+        let checks = |more: &[&str]| {
+            let output = demo(&[&["--role", role, "check", "--config", config.to_str().unwrap()], more].concat());
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let checked: Value = serde_json::from_str(&checks(&["--format", "json"])).unwrap();
+        assert_eq!(checked["opened"], merged["disclosure"][role]["opened"], "{role}");
+        let [predicted, sent] =
+            [&checked["predicted_bytes"], &merged["bytes_sent"][role]].map(|bytes| bytes.as_f64().unwrap());
+        assert!((predicted / sent - 1.0).abs() < 0.01, "{role}: {predicted} {sent}");
+        let words = checks(&[]).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("how the columns relate to those of every other party and to the outcome"), "{words}");
+    }
+    // Without limits that are loosened the leader's tables count as well, and nothing is said of them in another mode.
+    for (flags, says) in [
+        (&["--parties", PARTIES, "--opens", "all"][..], "--opens needs --mode sealed"),
+        (&["--parties", PARTIES, "--mode", "sealed", "--opens", "all", "--lambda", "1"], "`penalty` is given"),
+        (&["--mode", "sealed", "--opens", "all", "--family", "poisson"], "`sealed.opens` is both"),
+    ] {
+        let refused = demo(&[&["vertical", "--out", out.to_str().unwrap()], flags].concat());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn every_party_of_a_sealed_run_of_three_has_an_account_of_what_it_let_open() {
     let world = sealed();
-    codes(&end(start(&world)), 0);
     // Of one column each: two parts of the solution; a table of one column, two numbers of the intercept, a mean but of the last.
-    for (name, numbers) in [("carol", 2 * (3 + 3)), ("alice", 3 + 2 + 1), ("bob", 3 + 2)] {
+    accounts(&world, [("carol", 2 * (3 + 3)), ("alice", 3 + 2 + 1), ("bob", 3 + 2)]);
+    // Where they open to all, the leader's tables too, with a number more.
+    let world = sealed();
+    world.write("study.toml", &format!("mode = \"sealed\"\n{THREE}\n[sealed]\nopens = \"all\"\n"));
+    accounts(&world, [("carol", 2 * (3 + 3) + 2 * 2 + 1), ("alice", 3 + 2 + 1), ("bob", 3 + 2)]);
+}
+
+/// Runs a fit and looks into the ledger of each.
+fn accounts(world: &World, all: [(&str, u64); 3]) {
+    codes(&end(start(world)), 0);
+    for (name, numbers) in all {
         let data = format!("{name}.csv");
         let tls =
             ["--authority", "authority.pem", "--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")];
@@ -555,7 +638,11 @@ fn a_sealed_run_of_three_is_begun_again_when_one_of_them_was_killed_and_is_back(
     make_tall(&world);
     codes(&end(four(&world, "60", &[])), 0);
     let expected = read(&world, "carol/report.json")["coefficients"].clone();
-    for killed in ["bob", "carol"] {
+    let to_all = format!("mode = \"sealed\"\n{THREE}\n[sealed]\nopens = \"all\"\n");
+    for (killed, study) in [("bob", None), ("carol", None), ("bob", Some(&to_all)), ("carol", Some(&to_all))] {
+        if let Some(study) = study {
+            world.write("study.toml", study);
+        }
         forget(&world);
         let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
         let leader = free();

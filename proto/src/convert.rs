@@ -118,7 +118,8 @@ correspond!("a reason to end", Termination, wire::Termination,
     Interrupted => Interrupted);
 correspond!("a kind of joint numbers", JointKind, wire::JointKind,
     LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means, Point => Point, Range => Range, End => End,
-    Factor => Factor, Path => Path, Shifts => Shifts, Columns => Columns, Noised => Noised);
+    Factor => Factor, Path => Path, Shifts => Shifts, Columns => Columns,
+    Tables => Tables, Reduced => Reduced, Noised => Noised);
 correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
     Rows => Rows, Canary => Canary, Shares => Shares);
 correspond!("a kind of number of a match", NumberKind, wire::MatchNumberKind,

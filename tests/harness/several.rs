@@ -49,6 +49,11 @@ pub fn study_sealed(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<V
     study_in("sealed", case, blocks, held_by, "")
 }
 
+/// The same whose tables open to all parties.
+pub fn study_to_all(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<Vertical> {
+    study_in("sealed", case, blocks, held_by, "[sealed]\nopens = \"all\"\n")
+}
+
 fn study_in(mode: &str, case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
     let mut text = format!("id = \"test\"\nmode = {mode:?}\n");
     for (name, block) in NAMES.iter().zip(blocks) {

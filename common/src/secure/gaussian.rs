@@ -23,6 +23,9 @@ pub fn across(bits: u32, rows: usize) -> f64 {
     ACROSS.max(16.0 * 2f64.powi(-(bits as i32)) / (rows as f64).sqrt())
 }
 
+/// How far rounding may take an entry of a table from what columns can have.
+const ROUNDED: f64 = 1e-6;
+
 /// What the leader knows once the table is open.
 #[derive(Clone)]
 pub struct Table {
@@ -216,26 +219,55 @@ impl Table {
 
     /// The joint fit; none where columns depend on each other.
     pub fn solve(&self, outcome: &OwnOutcome) -> Option<Solution> {
-        if self.dependent() || outcome.along.len() != self.cross.nrows() {
+        if outcome.along.len() != self.cross.nrows() {
+            return None;
+        }
+        let (bob, residual) = self.solve_for_bob(outcome.rest)?;
+        let gamma_a = &outcome.along - &self.cross * &bob.gamma;
+        let across = -&self.cross * &bob.covariance;
+        let size = self.cross.nrows();
+        let own = DMatrix::identity(size, size) - &across * self.cross.transpose();
+        Some(Solution { alice: Part { gamma: gamma_a, covariance: own }, bob, across, residual })
+    }
+
+    /// Bob's part of it and the mean square of the residuals, which take no more of the outcome than the root mean square of what Alice's
+    /// columns leave of it; none where columns depend on each other.
+    pub fn solve_for_bob(&self, rest: f64) -> Option<(Part, f64)> {
+        if self.dependent() {
             return None;
         }
         let left = Definite::from_gram(&self.left_over())?;
-        let gamma_b = left.solve(&self.along) * outcome.rest;
-        let gamma_a = &outcome.along - &self.cross * &gamma_b;
+        let gamma = left.solve(&self.along) * rest;
         // The length of d in the metric of (I - C'C)^-1 is the share of e that Bob's columns explain.
         let mut explained = self.along.clone();
         left.factor().tr_solve_upper_triangular_mut(&mut explained);
-        let residual = outcome.rest.powi(2) * (1.0 - explained.norm_squared()).max(0.0);
-        let inverse = left.inverse();
-        let across = -&self.cross * &inverse;
-        let size = self.cross.nrows();
-        let own = DMatrix::identity(size, size) - &across * self.cross.transpose();
-        Some(Solution {
-            alice: Part { gamma: gamma_a, covariance: own },
-            bob: Part { gamma: gamma_b, covariance: inverse },
-            across,
-            residual,
-        })
+        let residual = rest.powi(2) * (1.0 - explained.norm_squared()).max(0.0);
+        Some((Part { gamma, covariance: left.inverse() }, residual))
+    }
+
+    /// Whether columns of mean square 1 can have it: a table that another party says to have opened.
+    pub fn is_possible(&self) -> bool {
+        let all = || self.cross.iter().chain(&self.along).chain(&self.inner);
+        if !all().all(|entry| entry.abs() <= 1.0 + ROUNDED) {
+            return false;
+        }
+        let rest = self.left_over() - &self.along * self.along.transpose();
+        rest.is_empty() || rest.symmetric_eigenvalues().iter().all(|left| *left >= -ROUNDED)
+    }
+
+    /// The same in a basis of Bob's that is orthonormal as a whole, where it is orthonormal party by party; none where columns depend on
+    /// each other.
+    pub fn orthonormal(&self) -> Option<Table> {
+        if self.blocks.len() == 1 {
+            return Some(self.clone());
+        }
+        let inner = Definite::from_gram(&self.inner)?;
+        let (mut cross, mut along) = (self.cross.transpose(), self.along.clone());
+        let solved = inner.factor().tr_solve_upper_triangular_mut(&mut cross)
+            && inner.factor().tr_solve_upper_triangular_mut(&mut along);
+        let right = self.inner.ncols();
+        let (inner, blocks) = (DMatrix::identity(right, right), vec![right]);
+        solved.then(|| Table { cross: cross.transpose(), along, inner, blocks, across: self.across })
     }
 }
 

@@ -115,6 +115,9 @@ impl StudyFile {
         for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::All) {
             column.held_by = HeldBy::Both;
         }
+        if let Some(sealed) = &mut self.sealed {
+            sealed.opens = sealed.opens.of_two();
+        }
         self.inference.sender.get_or_insert(Role::Alice);
         self.prediction.result_to.get_or_insert(Role::Alice);
         match self.protocol {

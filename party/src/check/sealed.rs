@@ -103,7 +103,7 @@ const FEW_TERMS: u64 = 6;
 const MANY_TERMS: u64 = 30;
 
 impl Forecast<'_> {
-    /// Whether the table opens to both parties.
+    /// Whether the table opens to both parties, or to all of several.
     fn both(&self) -> bool {
         self.study.guarantee.opens_to_both()
     }
@@ -215,8 +215,9 @@ impl Forecast<'_> {
             let parties = self.study.parties_in_order();
             let (own, others) = if self.leads { (self.alice, self.bob) } else { (self.bob, self.alice) };
             let intercept = self.study.method.intercept;
-            let opening = OpeningOfSeveral { parties: &parties, role: self.role, rows: self.rows, own, intercept };
-            return if self.leads { opening.of_leader(&self.others, &[]) } else { opening.to_leader(others, None) };
+            let (role, rows, to_all) = (self.role, self.rows, self.both());
+            let opening = OpeningOfSeveral { parties: &parties, role, rows, own, others, intercept, to_all };
+            return if self.leads { opening.of_leader(&self.others, &[]) } else { opening.of_another(None) };
         }
         let bob = self.bob;
         let opening = self.opening();
@@ -257,8 +258,20 @@ impl Forecast<'_> {
         let elements = self.rows * (self.masked() + self.passed_on()) + lines * lines;
         // To each of the others the coefficients of all but itself, and how many columns all have.
         let rows = lines * (alice + 1) + (lines - 1) * bob;
-        let each = keys + 8 * (lines + 1) + MESSAGES_OF_SEVERAL * MESSAGE;
+        // Where they open to all, the tables of all pairs with a number more.
+        let tables = match self.both() {
+            true => 8 * ((alice + 1) * bob + self.between_others() + 1) + MESSAGE,
+            false => 0,
+        };
+        let each = keys + 8 * (lines + 1) + MESSAGES_OF_SEVERAL * MESSAGE + tables;
+        let numbers = numbers - u64::from(self.both());
         ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + lines * each
+    }
+
+    /// Numbers of the tables between any two of the others.
+    fn between_others(&self) -> u64 {
+        let others = &self.others;
+        others.iter().enumerate().map(|(at, columns)| columns * others[at + 1..].iter().sum::<u64>()).sum()
     }
 
     /// Elements behind masks and in shares, numbers of the solution, coefficients, and the study's keys in the greeting.
@@ -314,7 +327,9 @@ impl Forecast<'_> {
                 let tables = opened.iter().map(|table| {
                     format!("{} ({} x {}: {} numbers)", table.what, table.rows, table.columns, table.numbers)
                 });
-                let tables: Vec<String> = tables.collect();
+                let mut tables: Vec<String> = tables.collect();
+                // What opens to several parties is the same to each.
+                tables.dedup();
                 (format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns()), self.reveals())
             }
             Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
@@ -354,6 +369,10 @@ impl Forecast<'_> {
     /// What can be learnt from the tables that open.
     fn reveals(&self) -> &'static str {
         match (self.study.is_of_several(), self.leads) {
+            (true, _) if self.both() => {
+                "to each of the others, how the columns relate to those of every other party and to the outcome; the report has R squared of \
+                 each on all of them"
+            }
             (true, true) => "to each of the others, how well all columns but its own together explain its own",
             (true, false) => {
                 "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"

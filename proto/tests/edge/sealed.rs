@@ -46,6 +46,8 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         JointKind::Point,
         JointKind::Range,
         JointKind::End,
+        JointKind::Tables,
+        JointKind::Reduced,
     ];
     let parts = [ProductKind::Rows, ProductKind::Canary, ProductKind::Shares];
     prop_oneof![

@@ -300,6 +300,11 @@ pub enum JointKind {
     Shifts,
     /// Of several parties, columns of each in order, without the intercept.
     Columns,
+    /// Of several parties to all of which the tables open: these, in the order of all pairs, and the root mean square of what the leader's
+    /// columns leave of the outcome.
+    Tables,
+    /// In such a fit, which columns of a third party stay: its place, then as in its own answer.
+    Reduced,
     /// Of several parties in private mode, all that has opened: the noised joint table, its upper triangle column by column, and the
     /// noised `X'y`.
     Noised,
@@ -395,7 +400,9 @@ impl Discloses for Body {
                     | JointKind::Factor
                     | JointKind::Path
                     | JointKind::Shifts
-                    | JointKind::Columns,
+                    | JointKind::Columns
+                    | JointKind::Tables
+                    | JointKind::Reduced,
                 ..
             }) => vec![Declaration::CrossProducts],
             // Leaves as what was computed from noised values, or not at all.

@@ -229,10 +229,10 @@ impl VerticalGuarantee {
         }
     }
 
-    /// Whether the table of a sealed fit opens to Bob too.
+    /// Whether the table of a sealed fit opens to Bob too, or those of several parties to all of them.
     pub fn opens_to_both(&self) -> bool {
         match self {
-            VerticalGuarantee::Sealed(terms) => terms.opens == OpensTo::Both,
+            VerticalGuarantee::Sealed(terms) => terms.opens != OpensTo::Alice,
             VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
         }
     }

@@ -180,6 +180,10 @@ fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
     let sealed = |more: &str| format!("mode = \"sealed\"\n{THREE}\n{more}");
     assert!(Study::parse(&sealed("")).is_ok());
     assert!(Study::parse(&sealed("[weights]\ncolumn = \"w\"\nheld_by = \"all\"")).is_ok());
+    let opens = |more: &str| vertical(&sealed(more));
+    assert!(opens("[sealed]\nopens = \"all\"").guarantee.opens_to_both());
+    assert!(!opens("").guarantee.opens_to_both());
+    assert_ne!(opens("[sealed]\nopens = \"all\"").digest(), opens("").digest());
     for (more, says) in [
         (
             "[model]\nfamily = \"binomial\"",
@@ -191,6 +195,11 @@ fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
         ),
         ("[penalty]\nlambda = 0.1", "`penalty` is given: a penalty in sealed mode is for two parties"),
         ("[sealed]\nopens = \"both\"", "`sealed.opens` is both, which is for two parties"),
+        (
+            "[model]\nfamily = \"binomial\"\n[sealed]\nopens = \"all\"",
+            "`model.family` is binomial: a sealed binomial fit is for two parties, alice and bob",
+        ),
+        ("[penalty]\nlambda = 0.1\n[sealed]\nopens = \"all\"", "`penalty` is given: a penalty in sealed mode"),
         (
             "[weights]\ncolumn = \"w\"\nheld_by = \"alice\"",
             "`weights.held_by` is one party: in sealed mode all parties scale their rows by the weights",

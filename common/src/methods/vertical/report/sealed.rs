@@ -5,6 +5,7 @@ use maud::html;
 use super::{SMALLEST_SHARE, party};
 use crate::glm::Family;
 use crate::id::Role;
+use crate::methods::vertical::sealed::OF_PAIRS;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
@@ -28,9 +29,12 @@ const SEVERAL_REST_ON: &str = "sealed: no value of a row left in a readable form
 const OF_ALICE: &str = "of alice's columns bob learns how well they together explain his own, and how his own relate to alice's column \
                         means and, where he holds the outcome, to alice's part of the linear predictor";
 
-/// The same of several parties, at the leader and at another one.
-fn of_several(leader: Role, role: Role) -> String {
+/// The same of several parties, at the leader and at another one, where the tables open to the leader or to all.
+fn of_several(leader: Role, role: Role, to_all: bool) -> String {
     match role == leader {
+        _ if to_all => format!(
+            "of {role}'s columns each of the others learns how they relate to those of every other party and to the outcome"
+        ),
         true => format!(
             "of {leader}'s columns each of the others learns how well all columns but its own together explain its own, and how its own \
              relate to the column means of {leader} and of the parties before it and, where it holds the outcome, to the rest of the \
@@ -137,17 +141,29 @@ pub(super) fn no_account() -> Section {
 /// What the other side learns of the columns of one.
 fn about_columns(report: &Report, role: Option<Role>, disclosure: &Disclosure) -> Vec<String> {
     let beside = match (report.parties.first(), role) {
-        (Some(leader), Some(role)) => Some(of_several(*leader, role)),
+        (Some(leader), Some(role)) => Some(of_several(*leader, role, opens_to_all(report))),
         (None, Some(Role::Alice)) => Some(OF_ALICE.to_string()),
         (None, _) | (Some(_), None) => None,
     };
     predictable(report, role, disclosure).into_iter().chain(beside).collect()
 }
 
+/// Whether the tables of several parties have opened to all of them.
+fn opens_to_all(report: &Report) -> bool {
+    let leader = report.parties.first();
+    let tables = report.disclosure.each(report.role).into_iter().flat_map(|(_, left)| &left.opened);
+    tables.filter(|opened| opened.what.starts_with(OF_PAIRS)).any(|opened| Some(&opened.to) != leader)
+}
+
+/// Numbers that opened, of which those that opened to several parties are the same for each.
+fn distinct(all: &[Opened]) -> u64 {
+    let before = |at: usize| all[..at].iter().any(|one| one.what == all[at].what && one.to != all[at].to);
+    all.iter().enumerate().filter(|(at, _)| !before(*at)).map(|(_, opened)| opened.numbers).sum()
+}
+
 /// What left one party, in the text.
 pub(super) fn left_here(disclosure: &Disclosure, sent: Option<u64>) -> String {
-    let opened: u64 = disclosure.opened.iter().map(|opened| opened.numbers).sum();
-    let mut text = format!("{} numbers that opened", thousands(opened));
+    let mut text = format!("{} numbers that opened", thousands(distinct(&disclosure.opened)));
     match sent {
         Some(sent) if sent >= 1_000_000 => {
             text.push_str(&format!(", {} bytes ({}) in all", thousands(sent), bytes(sent)));
@@ -181,6 +197,10 @@ pub(super) fn disclosure(report: &Report) -> Section {
         });
     let section = match learnt(report) {
         None => section,
+        Some(table) if opens_to_all(report) => section.line("Who learnt what from whom:").table(table).remark(html! {
+            "The tables of all pairs open to every party, each of which solves by itself from them: numbers that open to several are the \
+             same. Masked columns pass by the leader to all others."
+        }),
         Some(table) => section.line("Who learnt what from whom:").table(table).remark(html! {
             "The tables of all pairs open to the leader; another party receives its own part of the solution, which is one of all columns. \
              Its masked columns pass by the leader to all others."
@@ -215,7 +235,8 @@ fn learnt(report: &Report) -> Option<Vec<Column>> {
         let opened = left(from)?.opened.iter().filter(|opened| opened.to == to);
         Some(thousands(opened.map(|opened| opened.numbers).sum::<u64>()))
     };
-    let text = |to: Role, from: Role| match (to == from, to == leader || from == leader, numbers(from, to)) {
+    let to_all = opens_to_all(report);
+    let text = |to: Role, from: Role| match (to == from, to_all || to == leader || from == leader, numbers(from, to)) {
         (true, ..) => "-".to_string(),
         (_, true, Some(numbers)) => format!("{numbers} numbers"),
         (_, true, None) => "numbers".to_string(),
@@ -223,6 +244,10 @@ fn learnt(report: &Report) -> Option<Vec<Column>> {
     };
     let page = |to: Role, from: Role| match (to == from, to == leader, from == leader) {
         (true, ..) => "-".to_string(),
+        (_, false, true) if to_all => {
+            format!("{}: the tables of all pairs, and the own part of the solution", text(to, from))
+        }
+        (_, false, false) if to_all => format!("{}: the tables, by way of {leader}", text(to, from)),
         (_, true, _) => format!("{}: its tables with the columns of all others and the outcome", text(to, from)),
         (_, _, true) => format!("{}: the own part of the solution", text(to, from)),
         (_, false, false) => format!("what is in the solution that {leader} sends"),

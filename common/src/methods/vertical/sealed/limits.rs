@@ -40,7 +40,7 @@ pub struct Sizes {
     pub(super) weighted: bool,
     /// At which both parties cut their parts of the linear predictor, where the study says so.
     pub(super) range: Option<f64>,
-    /// Whether the table of a gaussian fit opens to Bob too.
+    /// Whether the table of a gaussian fit opens to Bob too, or to all of several parties.
     pub(super) both: bool,
     /// Alice, or the leader of several: to them all others together are Bob.
     leader: Role,
@@ -70,15 +70,16 @@ impl Sizes {
         }
     }
 
-    /// The same at one of several parties, beside the columns of each of the others. The leader answers each of these. Another party tells
-    /// it two parts of the intercept and, unless it is the last, where its means are.
+    /// The same at one of several parties, beside the columns of each of the others. The leader answers each of these, and where the tables
+    /// open to all they need one number more. Another party tells it two parts of the intercept and, unless it is the last, where its
+    /// means are. A number that opens to several of them counts once: each learns the same.
     pub fn of_several(self, study: &Study<Vertical>, role: Role, others: &[usize]) -> Sizes {
         if !study.is_of_several() {
             return self;
         }
         let answer = |columns: usize| (columns as u64).saturating_mul(columns as u64 + 2).saturating_add(3);
         let beside = match self.leads(role) {
-            true => others.iter().map(|columns| answer(*columns)).fold(0, u64::saturating_add),
+            true => others.iter().map(|columns| answer(*columns)).fold(u64::from(self.both), u64::saturating_add),
             false if self.intercept && study.parties_in_order().last() != Some(&role) => 2 + self.bob as u64,
             false => 2,
         };

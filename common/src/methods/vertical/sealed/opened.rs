@@ -5,6 +5,9 @@ use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
 use crate::report::Opened;
 
+/// How the tables of several parties begin in a report.
+pub(in super::super) const OF_PAIRS: &str = "cross-products of";
+
 /// Who opens something to the peer, and what both parties have.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening {
@@ -116,11 +119,38 @@ pub struct OpeningOfSeveral<'a> {
     pub rows: u64,
     /// Columns of the one that opens.
     pub own: u64,
+    /// Columns of all others together.
+    pub others: u64,
     /// Whether the model has an intercept.
     pub intercept: bool,
+    /// Whether the tables open to all, and not to the leader alone.
+    pub to_all: bool,
 }
 
 impl OpeningOfSeveral<'_> {
+    /// The tables of the own columns, as they open to one or to several.
+    fn tables(&self) -> impl Iterator<Item = Opened> {
+        let OpeningOfSeveral { parties, role, rows, own, others, to_all, .. } = *self;
+        let leader = parties.first() == Some(&role);
+        let (what, [height, width], more) = match leader {
+            true => {
+                (format!("{OF_PAIRS} {role}'s columns and the outcome with those of all others"), [own + 1, others], 1)
+            }
+            false => {
+                (format!("{OF_PAIRS} {role}'s columns with those of all others and the outcome"), [others + 1, own], 0)
+            }
+        };
+        let to = parties.iter().enumerate().filter(move |(at, to)| **to != role && (to_all || *at == 0));
+        to.map(move |(_, to)| Opened {
+            what: what.clone(),
+            rows: height,
+            columns: width,
+            numbers: height * width + more,
+            unknowns: rows * own.min(others),
+            to: *to,
+        })
+    }
+
     /// What the leader opens to each of the others, of which a number of columns stay; before it `left_over`, of those whose columns
     /// depend on others how many they have.
     pub fn of_leader(&self, stay: &[u64], left_over: &[(Role, u64)]) -> Vec<Opened> {
@@ -136,16 +166,16 @@ impl OpeningOfSeveral<'_> {
             let what = format!("{to}'s part of the solution with its covariance, two sums and a count");
             one(*to, what, [*stay, stay + 2], stay * (stay + 2) + 3)
         });
-        left.chain(answers).collect()
+        self.tables().chain(left).chain(answers).collect()
     }
 
-    /// What another party opens to the leader, beside so many columns of all others together; how many of its own it has set aside,
-    /// where it was asked.
-    pub fn to_leader(&self, others: u64, dropped: Option<u64>) -> Vec<Opened> {
-        let OpeningOfSeveral { parties, role, rows, own, intercept } = *self;
-        let (to, stay) = (parties.first().copied().unwrap_or(role), own - dropped.unwrap_or(0).min(own));
+    /// What another party opens to the leader, and to all others where the tables do; how many of its own columns it has set aside, where
+    /// it was asked.
+    pub fn of_another(&self, dropped: Option<u64>) -> Vec<Opened> {
+        let OpeningOfSeveral { parties, role, rows, own, others, intercept, to_all } = *self;
+        let (leader, stay) = (parties.first().copied().unwrap_or(role), own - dropped.unwrap_or(0).min(own));
         let unknowns = rows * own.min(others);
-        let one = |what: String, [rows, columns]: [u64; 2], numbers: u64| Opened {
+        let told = |to: Role, what: String, [rows, columns]: [u64; 2], numbers: u64| Opened {
             what,
             rows,
             columns,
@@ -153,14 +183,12 @@ impl OpeningOfSeveral<'_> {
             unknowns,
             to,
         };
-        let mut all = vec![one(
-            format!("cross-products of {role}'s columns with those of all others and the outcome"),
-            [others + 1, own],
-            (others + 1) * own,
-        )];
+        let one = |what: String, size: [u64; 2], numbers: u64| told(leader, what, size, numbers);
+        let mut all: Vec<Opened> = self.tables().collect();
         if let Some(dropped) = dropped {
             let what = format!("which of {role}'s columns stay, and what they are");
-            all.push(one(what, [own, stay], own * stay + dropped));
+            let to = parties.iter().filter(|to| **to == leader || (to_all && **to != role));
+            all.extend(to.map(|to| told(*to, what.clone(), [own, stay], own * stay + dropped)));
         }
         all.push(one(format!("{role}'s part of the intercept and of its variance"), [1, 2], 2));
         if intercept && parties.last() != Some(&role) {

@@ -230,10 +230,18 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     own.iter().copied().enumerate().filter(|(at, _)| !dropped.contains(at)).collect()
 }
 
-/// What the study says of who sees the table: the same at both parties.
+/// What the study says of who sees the table: the same at all parties.
 fn both_note(work: &Work) -> Option<String> {
-    let note = "the table opens to both parties, as the study says: bob has checked against it what alice told him";
-    work.study.guarantee.opens_to_both().then(|| note.to_string())
+    let note = || match work.study.is_of_several() {
+        true => format!(
+            "the tables of all pairs open to every party, as the study says: each has solved from them by itself, and what {} told it of \
+             the solution is what follows",
+            work.study.first()
+        ),
+        false => "the table opens to both parties, as the study says: bob has checked against it what alice told him"
+            .to_string(),
+    };
+    work.study.guarantee.opens_to_both().then(note)
 }
 
 /// What the study says of ranges: the same at both parties, whether or not something was cut.
@@ -432,10 +440,12 @@ fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
     Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
 }
 
-/// At Alice, where the table opens to both: R squared of each of her columns on Bob's, and on the outcome where he holds it; of an outcome that
+/// At Alice, where the table opens to both or to all: R squared of each of her columns on Bob's, and on the outcome where he holds it; of an outcome that
 /// she holds alone on his columns.
 fn shares_of_alice(work: &Work) -> Vec<ColumnDisclosure> {
-    let (Some(table), Some(outcome)) = (work.table(), work.own.outcome.as_ref()) else { return Vec::new() };
+    // Of several parties the others' bases are orthonormal one by one.
+    let table = work.table().and_then(Table::orthonormal);
+    let (Some(table), Some(outcome)) = (&table, work.own.outcome.as_ref()) else { return Vec::new() };
     let shares = super::penalised::shares_of_alice(work, table);
     let terms = &work.study.method.outcome;
     let alone = (terms.held_by.is_alone())

@@ -1,5 +1,6 @@
 //! One side of a sealed fit.
 
+mod all;
 mod both;
 mod penalty;
 mod several;
@@ -73,6 +74,8 @@ pub(in super::super) enum Place {
     Share,
     /// Alice's share, where the table opens to both.
     ShareOfAlice,
+    /// The tables of several parties, where they open to all.
+    Tables,
     /// Bob's factor, where there is a penalty.
     Factor,
     /// The fits along lambda.
@@ -373,7 +376,7 @@ impl Work {
             Place::Masked if self.masked.as_ref().is_some_and(MaskedTable::waits_for_dealer) => {
                 ("waiting for the dealer", 0)
             }
-            Place::Masked | Place::Share | Place::ShareOfAlice => ("exchanging masked columns", 0),
+            Place::Masked | Place::Share | Place::ShareOfAlice | Place::Tables => ("exchanging masked columns", 0),
             Place::Evaluations => ("opening gradients", self.rounds() + 1),
             Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
             Place::Factor | Place::Path | Place::Shifts => ("solving", self.rounds()),
@@ -397,6 +400,7 @@ impl Work {
             Place::Answer => (alice, "the solution"),
             Place::Share => (bob, "shares of a table"),
             Place::ShareOfAlice => (alice, "shares of a table"),
+            Place::Tables => (alice, "the tables of all pairs"),
             Place::Solution => (alice, "the joint solution"),
             Place::Factor => (bob, "a factor"),
             Place::Path => (alice, "the fits along lambda"),
@@ -417,7 +421,7 @@ impl Work {
     /// Builds the message of the present place, and moves on.
     pub(in super::super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
-            Place::Columns => return Err(out_of_order()),
+            Place::Columns | Place::Tables => return Err(out_of_order()),
             Place::Masked => {
                 let own = columns(&self.basis, self.folds.as_ref(), self.fold);
                 if let Some(several) = &mut self.several {
@@ -525,6 +529,8 @@ impl Work {
                 self.after_opening()?;
             }
             (Place::ShareOfAlice, Body::Share(Share { table: Some(table), .. })) => self.take_share_of_alice(&table)?,
+            (Place::Tables, Body::Joint(Joint { what: JointKind::Tables, values })) => self.take_tables(&values)?,
+            (Place::Solution, Body::Joint(Joint { what: JointKind::Reduced, values })) => self.take_reduced(&values)?,
             (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => self.take_factor(&values)?,
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => self.take_path(&values)?,
             (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => self.take_shifts(values)?,

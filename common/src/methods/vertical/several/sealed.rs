@@ -194,8 +194,8 @@ impl Fitting {
         Ok(taken)
     }
 
-    /// Opens the tables of all pairs with the shares of all.
-    fn open(&mut self, lines: &Lines, own: &SeveralTables, bodies: Vec<Body>) -> Result<(), Abort> {
+    /// Opens the tables of all pairs with the shares of all, and sends them on where they open to all.
+    fn open(&mut self, lines: &mut Lines, own: &SeveralTables, bodies: Vec<Body>) -> Result<(), Abort> {
         let mut all = vec![own.shares().clone()];
         for (line, body) in lines.0.iter().zip(bodies) {
             let Body::Share(Share { table: Some(table), .. }) = body else {
@@ -207,7 +207,11 @@ impl Fitting {
             let peer = lines.0.get(place.saturating_sub(1)).map_or(self.work.role, |line| line.peer);
             Abort::Peer { peer, fault: peer_fault(fault) }
         })?;
-        self.work.open_tables(&tables)
+        self.work.open_tables(&tables)?;
+        if let Some(joint) = self.work.tell_tables(&tables)? {
+            lines.say(&Body::Joint(joint));
+        }
+        Ok(())
     }
 
     /// Asks the next follower whose columns depend on those of earlier parties which of them stay; solves once all have answered.
@@ -237,10 +241,10 @@ impl Fitting {
         Ok(At::Means(Means { shift: 0.0, spread: 0.0 }, Vec::new()))
     }
 
-    /// What a follower said of the columns that stay.
+    /// What a follower said of the columns that stay; where the tables open to all, the others are told.
     fn reduced(
         &self,
-        lines: &Lines,
+        lines: &mut Lines,
         mut parts: Vec<Option<Reduction>>,
         body: Body,
     ) -> Result<Vec<Option<Reduction>>, Abort> {
@@ -252,7 +256,15 @@ impl Fitting {
         let reduction = read_reduction(&values, size).filter(|reduction| reduction.sound(size));
         let wrong =
             || line.broke(PeerFault::Garbage("columns that stay and are no part of those that came".to_string()));
-        parts.push(Some(reduction.ok_or_else(wrong)?));
+        let reduction = reduction.ok_or_else(wrong)?;
+        if self.work.study.guarantee.opens_to_both() {
+            let place = (parts.len() + 1) as f64;
+            let values: Vec<f64> = std::iter::once(place).chain(reduction_values(&reduction)).collect();
+            for (_, line) in lines.0.iter_mut().enumerate().filter(|(at, _)| *at != parts.len()) {
+                line.leg().say(Body::Joint(Joint { what: JointKind::Reduced, values: values.clone() }));
+            }
+        }
+        parts.push(Some(reduction));
         Ok(parts)
     }
 

@@ -30,16 +30,26 @@ pub struct SealedTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OpensTo {
-    /// To Alice, who makes the solution of it and tells Bob his part.
+    /// To Alice, who makes the solution of it and tells Bob his part; of several parties to the leader, who tells each of the others its own.
     #[default]
     Alice,
     /// To both: Bob checks against it what Alice tells him.
     Both,
+    /// Of several parties, the tables of all pairs to all of them, each of which solves by itself; of two the same as `both`.
+    All,
 }
 
 impl OpensTo {
     fn is_alice(&self) -> bool {
         *self == OpensTo::Alice
+    }
+
+    /// As of a study of two parties.
+    pub(crate) fn of_two(self) -> OpensTo {
+        match self {
+            OpensTo::Alice => OpensTo::Alice,
+            OpensTo::Both | OpensTo::All => OpensTo::Both,
+        }
     }
 }
 
@@ -52,7 +62,7 @@ impl SealedTerms {
         }
         let key = match (stated.range, stated.opens) {
             (Some(_), _) => "sealed.range",
-            (None, OpensTo::Both) => "sealed.opens",
+            (None, OpensTo::Both | OpensTo::All) => "sealed.opens",
             (None, OpensTo::Alice) => "sealed",
         };
         Err(value(key, format!("is given, but `mode` is \"{}\": set mode = \"sealed\"", mode.name())))
@@ -62,7 +72,8 @@ impl SealedTerms {
         let family = method.family;
         let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
         let only_alice = match (self.opens, family) {
-            (OpensTo::Alice, _) => None,
+            // What several parties cannot have is refused below, whatever opens.
+            (OpensTo::Alice | OpensTo::All, _) => None,
             (OpensTo::Both, Family::Binomial | Family::Poisson) => Some(format!(
                 "is both: a sealed {family} fit is led by alice, to whom alone its table and gradients open in this version"
             )),
@@ -144,7 +155,9 @@ impl Study<Vertical> {
             (
                 "sealed.opens",
                 terms.opens == OpensTo::Both,
-                format!("is both, which {two}: among several the tables open to the leader"),
+                format!(
+                    "is both, which {two}: among several the tables open to the leader, or with \"all\" to every party"
+                ),
             ),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {

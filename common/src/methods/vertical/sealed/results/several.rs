@@ -9,12 +9,14 @@ use crate::secure::gaussian::Table;
 pub(super) fn opened(work: &Work) -> Vec<Opened> {
     let (rows, parties) = (work.rows as u64, work.study.parties_in_order());
     let (own, intercept) = (work.basis.own() as u64, work.study.method.intercept);
-    let opening = OpeningOfSeveral { parties: &parties, role: work.role, rows, own, intercept };
+    let others = if work.leads { work.shape.right } else { work.shape.left - 1 } as u64;
+    let to_all = work.study.guarantee.opens_to_both();
+    let opening = OpeningOfSeveral { parties: &parties, role: work.role, rows, own, others, intercept, to_all };
     if work.leads {
         let stay: Vec<u64> =
             work.table().map(Table::blocks).unwrap_or_default().iter().map(|stay| *stay as u64).collect();
         return opening.of_leader(&stay, work.asked());
     }
     let dropped = work.reduction.as_ref().map(|reduction| reduction.dropped.len() as u64);
-    opening.to_leader(work.shape.left as u64 - 1, dropped)
+    opening.of_another(dropped)
 }

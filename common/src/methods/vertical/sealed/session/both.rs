@@ -14,10 +14,10 @@ use crate::secure::ring::Elements;
 use crate::session::{Abort, PeerFault};
 
 /// Digits to which what Alice says must follow from the table.
-const DIGITS: f64 = 1e-8;
+pub(super) const DIGITS: f64 = 1e-8;
 
 impl Work {
-    fn opens_to_both(&self) -> bool {
+    pub(super) fn opens_to_both(&self) -> bool {
         self.study.guarantee.opens_to_both()
     }
 
@@ -99,7 +99,7 @@ fn said(share: &TableShare) -> Share {
     Share { canary: share.canary().clone(), table: Some(share.share().clone()) }
 }
 
-fn follows(sound: bool) -> Result<(), PeerFault> {
+pub(super) fn follows(sound: bool) -> Result<(), PeerFault> {
     match sound {
         true => Ok(()),
         false => {

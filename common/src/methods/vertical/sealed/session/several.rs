@@ -3,13 +3,14 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::all::{Seen, part_of, rest_of};
 use super::{Place, Work};
 use crate::conversation::Refusal;
 use crate::id::Role;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Body, Share};
 use crate::methods::vertical::several::Exchange;
-use crate::secure::gaussian::{Answer, Means, Part, Table, position};
+use crate::secure::gaussian::{Means, Table, position};
 use crate::secure::product::SeveralShape;
 use crate::session::{Abort, PeerFault};
 
@@ -18,6 +19,10 @@ use crate::session::{Abort, PeerFault};
 pub(in super::super::super) struct Several {
     /// At another than the leader.
     pub(super) exchange: Option<Exchange>,
+    /// At another than the leader, the blocks of all parties.
+    pub(super) shape: Option<SeveralShape>,
+    /// There too, the tables where they open to all.
+    pub(super) seen: Option<Seen>,
     /// Columns that third parties have set aside.
     pub(super) dropped: usize,
     /// At the leader: those that were asked which of their columns stay, and how many these are.
@@ -56,7 +61,7 @@ impl Work {
         }
         let shape = self.shape_of_several(&columns)?;
         let exchange = Exchange::new((self.role, self.opening.peer), &self.study, self.opening.run, (shape, place));
-        self.several = Some(Several { exchange: Some(exchange), ..Several::default() });
+        self.several = Some(Several { exchange: Some(exchange), shape: Some(shape), ..Several::default() });
         self.place = Place::Masked;
         Ok(())
     }
@@ -72,7 +77,7 @@ impl Work {
     pub(super) fn tell_shares(&mut self) -> Result<Body, Abort> {
         let exchange = self.several.as_mut().and_then(|several| several.exchange.as_mut());
         let shares = exchange.ok_or_else(out_of_order)?.take_shares()?;
-        self.place = Place::Solution;
+        self.place = if self.opens_to_both() { Place::Tables } else { Place::Solution };
         let canary = crate::secure::ring::Elements::zeros(self.shape.width, 0);
         Ok(Body::Share(Share { canary, table: Some(shares.shares().clone()) }))
     }
@@ -109,24 +114,19 @@ impl Work {
         let (answer, _) = self.answer.as_ref()?;
         let block = self.table()?.block(at);
         let (begin, size) = (block.start, block.len());
-        let view =
-            |first: usize, columns: usize| answer.part.covariance.view((begin, first), (size, columns)).into_owned();
-        let gamma = answer.part.gamma.rows(begin, size).into_owned();
-        let covariance = view(begin, size);
+        let view = |first: usize, columns: usize| answer.part.covariance.view((begin, first), (size, columns));
+        let part = part_of(self.table()?, &answer.part, at);
         let mut lean = answer.lean.rows(begin, size).into_owned();
         let mut first = 0;
         for position in positions {
             lean += view(first, position.len()) * position;
             first += position.len();
         }
-        // What all other columns leave of the outcome: the residuals, and what these columns explain of it.
-        let explained = if size == 0 { 0.0 } else { (covariance.clone().try_inverse()? * &gamma).dot(&gamma) };
-        let rest = (answer.residual + explained).max(0.0).sqrt();
-        let own = Answer { part: Part { gamma, covariance }, lean, residual: answer.residual };
-        let mut values = own.part.gamma.as_slice().to_vec();
-        values.extend_from_slice(own.part.covariance.as_slice());
-        values.extend_from_slice(own.lean.as_slice());
-        values.extend([own.residual, rest, self.dropped().len() as f64]);
+        let rest = rest_of(answer.residual, &part)?;
+        let mut values = part.gamma.as_slice().to_vec();
+        values.extend_from_slice(part.covariance.as_slice());
+        values.extend_from_slice(lean.as_slice());
+        values.extend([answer.residual, rest, self.dropped().len() as f64]);
         Some(values)
     }
 

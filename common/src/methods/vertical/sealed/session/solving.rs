@@ -52,6 +52,7 @@ impl Work {
         }
         let left_over = DMatrix::from_vec(size, size, values);
         self.check_left_over(&left_over)?;
+        self.check_left_of_own(&left_over)?;
         let reduction = Reduction::new(&left_over, &self.own.factor, self.across());
         self.reduction = Some(reduction.ok_or(PeerFault::Kind {
             came: "a call to set columns aside",
@@ -91,6 +92,7 @@ impl Work {
         let part = Part { gamma: DVector::from_column_slice(gamma), covariance };
         let answer = Answer { part, lean: DVector::from_column_slice(lean), residual };
         self.check_answer(&answer)?;
+        let (answer, unexplained) = self.solved_here(answer, unexplained)?;
         let kept = self.dropped();
         self.means = Some(answer.means(&self.factor(), &self.means_of(&kept)));
         self.answer = Some((answer, unexplained));
