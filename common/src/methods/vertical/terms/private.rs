@@ -1,4 +1,4 @@
-//! The private mode of a study of two parties: what it must say, what it must not, and the plan that follows.
+//! The private mode of a vertical study: what it must say, what it must not, and the plan that follows.
 //!
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
@@ -43,7 +43,7 @@ pub enum PrivacyError {
 }
 
 impl Study<Vertical> {
-    /// Refuses what a private run between two parties cannot keep.
+    /// Refuses what a private run between parties cannot keep.
     pub(crate) fn check_private(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
         let wrong = |key: &str, problem: String| Err(value(key, problem));
         let method = &self.method;
