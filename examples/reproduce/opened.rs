@@ -13,7 +13,7 @@ use crate::chart::{Axis, Chart, Line};
 use crate::document::{Document, Table};
 use crate::evidence::{Coverage, held};
 use crate::privacy::{DELTA, EPSILONS};
-use crate::research::blocks::Parties;
+use crate::research::blocks::{Blocks, Parties};
 use crate::research::logistic::{EventRows, SLOPES};
 use crate::research::private::{TableHolder, TwoParties};
 use crate::tables::{each, line, medians, number, row};
@@ -120,14 +120,17 @@ pub(crate) fn tables(run: &Run, document: &mut Document) -> anyhow::Result<()> {
 
 /// Columns of three parties, and how far their error may be from that of two.
 const THREE: [usize; 3] = [4, 3, 3];
+const UNIT: Blocks = Blocks { widths: &THREE, unit: true };
+const ALIKE: Blocks = Blocks { widths: &THREE, unit: false };
 const MOST_OF_TWO: f64 = 1.6;
 
 /// The same ten columns at three parties, gaussian, beside two of five and a curator.
 fn among_three(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     let (rows, seeds) = (run.size(10_000, 1000), run.seeds(JUDGED));
-    let [mut three, mut two, mut curator, mut planned] = [const { [f64::NAN; 3] }; 4];
+    let [mut three, mut alike, mut two, mut curator, mut planned] = [const { [f64::NAN; 3] }; 5];
     for (at, epsilon) in EPSILONS.into_iter().enumerate() {
-        let of_three = Parties::study(&THREE, CORRELATION, epsilon)?;
+        let of_three = Parties::study(UNIT, CORRELATION, epsilon)?;
+        let of_alike = Parties::study(ALIKE, CORRELATION, epsilon)?;
         planned[at] = of_three.outlook(&of_three.private_plan(rows as u64)?)?.relative_error;
         let of_two = TwoParties::crossprod_study(CORRELATION, epsilon, "both")?;
         let errors = medians(seeds, |seed| {
@@ -136,18 +139,20 @@ fn among_three(run: &Run, document: &mut Document) -> anyhow::Result<()> {
             let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
             let curated = data.solve_noised_table(TableHolder::Curator, gaussian_mu(epsilon, DELTA), &mut normal);
             Ok(vec![
-                Parties::draw(&THREE, rows, CORRELATION, seed)?.error_under(&of_three)?,
+                Parties::draw(UNIT, rows, CORRELATION, seed)?.error_under(&of_three)?,
+                Parties::draw(ALIKE, rows, CORRELATION, seed)?.error_under(&of_alike)?,
                 data.error(&data.opened_under(&of_two)?.0),
                 data.error(&curated.context("singular table")?),
             ])
         })?;
-        (three[at], two[at], curator[at]) = (errors[0], errors[1], errors[2]);
+        (three[at], alike[at], two[at], curator[at]) = (errors[0], errors[1], errors[2], errors[3]);
     }
     let caption =
         format!("gaussian, the same columns at three parties, 4+3+3, outcome at all, {rows} rows, median of {seeds}");
     let mut table = Table::new(caption, ["scheme", "epsilon 1", "3", "10"]);
-    table.ours(row("crossprod, three parties", &three));
+    table.ours(row("crossprod, three parties, rows of norm 1", &three));
     table.ours(row("  as planned", &planned));
+    table.ours(row("crossprod, three parties, columns as those of two", &alike));
     table.ours(row("crossprod, two parties, 5+5", &two));
     table.ours(row("trusted curator (simulated)", &curator));
     document.table(table);

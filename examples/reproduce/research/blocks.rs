@@ -19,40 +19,55 @@ use super::private::{COEFFICIENTS, SimulatedLedger, SimulationError, least_squar
 
 /// Invented rows of several parties, whose ten columns together are those of [`TwoParties`](super::private::TwoParties).
 pub(crate) struct Parties {
-    widths: Vec<usize>,
+    blocks: Blocks,
     all: DMatrix<f64>,
     response: DVector<f64>,
     pooled: DVector<f64>,
 }
 
-/// The norm at which a party's rows are cut: the same share of its columns' mean square at every width.
-fn norm(width: usize) -> f64 {
-    (width as f64 / 5.0).sqrt()
+/// How the columns are divided, and how long a party's rows are. Whatever the width, the same share of them is cut.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    /// Columns of each party.
+    pub(crate) widths: &'static [usize],
+    /// Whether every party's rows have norm 1 at most, so that columns of a narrow block vary more; else all columns vary as those of a block of
+    /// five.
+    pub(crate) unit: bool,
+}
+
+impl Blocks {
+    /// The norm at which a party's rows are cut.
+    fn norm(self, width: usize) -> f64 {
+        if self.unit { 1.0 } else { (width as f64 / 5.0).sqrt() }
+    }
+
+    /// The standard deviation of a party's columns: the mean square of a row is 4/9 of the square of its norm.
+    fn scale(self, width: usize) -> f64 {
+        self.norm(width) / (1.5 * (width as f64).sqrt())
+    }
 }
 
 impl Parties {
-    /// Equicorrelated normal columns of variance 4/45, cut party by party; noise of standard deviation .3.
+    /// Equicorrelated normal columns, cut party by party; noise of standard deviation .3.
     ///
     /// # Errors
     /// Fewer rows than columns.
-    pub(crate) fn draw(widths: &[usize], rows: usize, correlation: f64, seed: u64) -> Result<Parties, SimulationError> {
+    pub(crate) fn draw(blocks: Blocks, rows: usize, correlation: f64, seed: u64) -> Result<Parties, SimulationError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut normal = || -> f64 { StandardNormal.sample(&mut random) };
-        let scale = 1.0 / (1.5 * 5f64.sqrt());
         let count = COEFFICIENTS.len();
         let mut all = DMatrix::zeros(rows, count);
         let mut response = DVector::zeros(rows);
         for row in 0..rows {
             let common = normal() * correlation.sqrt();
-            for column in 0..count {
-                all[(row, column)] = (common + normal() * (1.0 - correlation).sqrt()) * scale;
-            }
             let mut first = 0;
-            for width in widths {
+            for width in blocks.widths {
+                let (norm, scale) = (blocks.norm(*width), blocks.scale(*width));
                 let mut block = all.view_mut((row, first), (1, *width));
+                block.iter_mut().for_each(|cell| *cell = (common + normal() * (1.0 - correlation).sqrt()) * scale);
                 let length = block.norm();
-                if length > norm(*width) {
-                    block.scale_mut(norm(*width) / length);
+                if length > norm {
+                    block.scale_mut(norm / length);
                 }
                 first += width;
             }
@@ -60,14 +75,14 @@ impl Parties {
             response[row] = (mean + 0.3 * normal()).clamp(-1.0, 1.0);
         }
         let pooled = least_squares(&all, &response).ok_or(SimulationError::NoEstimate)?;
-        Ok(Parties { widths: widths.to_vec(), all, response, pooled })
+        Ok(Parties { blocks, all, response, pooled })
     }
 
     /// The study of these parties, with the true design declared.
     ///
     /// # Errors
     /// What the study's parser refuses.
-    pub(crate) fn study(widths: &[usize], correlation: f64, epsilon: f64) -> Result<Study<Vertical>, SimulationError> {
+    pub(crate) fn study(blocks: Blocks, correlation: f64, epsilon: f64) -> Result<Study<Vertical>, SimulationError> {
         let mut text = format!(
             "id = \"simulated\"\nmode = \"private\"\n[outcome]\ncolumn = \"y\"\nheld_by = \"all\"\n[columns.y]\nrange = [-1.0, 1.0]\n\
              [privacy]\nepsilon = {epsilon:?}\ndelta = 1e-5\naccountant = \"exact\"\nmechanism = \"crossprod\"\n[privacy.design]\n\
@@ -76,7 +91,7 @@ impl Parties {
         );
         let mut coefficients = COEFFICIENTS.iter().enumerate();
         let mut guesses = Vec::new();
-        for (party, width) in widths.iter().enumerate() {
+        for (party, width) in blocks.widths.iter().enumerate() {
             let names: Vec<String> = coefficients
                 .by_ref()
                 .take(*width)
@@ -90,7 +105,7 @@ impl Parties {
             }
             text.push_str(&format!(
                 "[parties.p{party}]\ncertificate = \"p{party}\"\ncolumns = {names:?}\nrow_norm = {:?}\n",
-                norm(*width)
+                blocks.norm(*width)
             ));
         }
         text.push_str(&format!("[privacy.design.coefficients]\n{}\n", guesses.join("\n")));
@@ -107,7 +122,7 @@ impl Parties {
         let plan = study.private_plan(self.response.len() as u64)?;
         let plan = plan.crossprod().ok_or(SimulationError::NoEstimate)?;
         let mut first = 0;
-        let rows = self.widths.iter().zip(&bounds).map(|(width, bounds)| {
+        let rows = self.blocks.widths.iter().zip(&bounds).map(|(width, bounds)| {
             let block = self.all.columns(first, *width).into_owned();
             first += width;
             ClippedRows::new(bounds, &block)
