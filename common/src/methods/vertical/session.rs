@@ -545,7 +545,7 @@ impl Work {
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => {
                 self.fits.meter_null_residual();
-                encoded.block.null_outgoing()
+                encoded.block.null_outgoing().to_vec()
             }
         };
         Held { what, values, total }
