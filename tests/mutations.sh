@@ -721,7 +721,13 @@ mutate "a later party's place without the directions" common/src/methods/vertica
 mutate "predictions of other coefficients sent" common/src/methods/vertical/block.rs \
     's/if self\.passed != \*beta \{/if self.passed.len() != beta.len() {/' several::several_parties
 mutate "another block left in an error" $several/fit.rs \
-    's/for \(line, \(factor, score\)\) in (.*?)\.zip\(gathered\.all\)/for (line, (factor, (_, score))) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
+    's/for \(\(line, \(factor, score\)\), robust\) in (.*?)\.zip\(gathered\.all\)/for ((line, (factor, (_, score))), robust) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
+mutate "errors from residuals without leverages" common/src/methods/vertical/std_err.rs \
+    's/ErrorKind::Hc3 => rest\.map\(\|rest\| 1\.0 \/ \(rest \* rest\)\)/ErrorKind::Hc3 => Some(1.0)/' sandwich::
+mutate "errors from residuals of the basis in place of the columns" common/src/methods/vertical/std_err.rs \
+    's/&self\.transform \* factor\.transpose\(\)/factor.transpose()/' sandwich::
+mutate "a follower given the errors of another" $several/fit.rs \
+    's/\.zip\(gathered\.robust\)/.zip(gathered.robust.into_iter().rev())/' sandwich::
 mutate "rounding of a dependent column projected out" common/src/methods/vertical/std_err.rs \
     's/beside = joined\.select_columns\(&kept\);/let _ = kept;\n            beside = joined;/' several::columns_that_depend several::several_parties
 mutate "rows of a basis taken twice" $several/fit.rs \

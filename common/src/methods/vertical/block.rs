@@ -506,8 +506,7 @@ impl Block {
         let Block { x, eta, spares, .. } = self;
         spares.renew(eta);
         let height = if further.is_empty() { STRIP_ROWS } else { SWEPT_ROWS };
-        let mut strips: Vec<(&mut [f64], Vec<(&[f64], &mut [f64])>)> =
-            eta.chunks_mut(height).map(|eta| (eta, Vec::new())).collect();
+        let mut strips: Vec<_> = eta.chunks_mut(height).map(|eta| (eta, Vec::new())).collect();
         for (coefficients, values) in further {
             let parts = values.chunks_mut(height).zip(&mut strips);
             parts.for_each(|(part, (_, further))| further.push((coefficients.as_slice(), part)));

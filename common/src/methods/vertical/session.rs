@@ -394,8 +394,8 @@ impl Work {
             Place::Fit | Place::Answer => self.build_fit()?,
             Place::Table => {
                 let before = self.received_squares();
-                let reading = self.receiving.take().and_then(Receiving::finish);
-                let reading = reading.ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
+                let reading =
+                    self.read().ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
                 let table = self.take_reading(reading, before);
                 self.after_table(table.dependent > 0);
                 Body::Table(table)
