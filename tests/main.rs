@@ -3,6 +3,7 @@
 mod accountants;
 mod imports;
 mod protocol;
+mod sandwich;
 mod sealed;
 mod several;
 mod several_sealed;

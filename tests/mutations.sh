@@ -229,8 +229,10 @@ mutate "a strip of rows counted twice in a pass" common/src/methods/vertical/row
     's/for strip in strips \{/let mut strips = strips;\n        if let Some(last) = strips.pop() {\n            strips.extend([Strip { gradients: last.gradients.clone(), scales: last.scales.clone() }, last]);\n        }\n        for strip in strips {/' rows::tests
 mutate "predictions of other coefficients taken for known" common/src/methods/vertical/block.rs \
     's/let known = self\.passed == \*beta;/let known = self.passed.len() == beta.len();/' rows::tests
+mutate "memory taken that others keep" common/src/linalg/values.rs \
+    's/ && Arc::get_mut\(&mut spare\.0\)\.is_some\(\)//' linalg::values
 mutate "directions freed once of what they are close to" common/src/methods/vertical/subspace.rs \
-    's/change\.left > AGAIN \* before/change.left > 0.0 * before/' subspace::tests
+    's/change\.left > again \* before/change.left > 0.0 * before/' subspace::tests
 mutate "directions of one round not freed of each other" common/src/methods/vertical/subspace.rs \
     's/for at in known\.\.self\.directions\.len\(\)/for at in known..known/' subspace::tests
 mutate "a partner's vector not summed up" common/src/methods/vertical/rows.rs \
@@ -713,9 +715,19 @@ mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
 mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \
     's/\|\(partner, vector\)\| self\.change\(block\.columns\(\), partner, vector\)/|(_, vector)| self.change(block.columns(), 0, vector)/' several::correlated several::several_parties
 mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \
-    's/followers\.go_on_from\(minimum\.later\)/followers.go_on_from_answers()/' several::correlated
+    's/followers\.go_on_from\(later\)/followers.go_on_from_answers()/' several::correlated
+mutate "a later party's place without the directions" common/src/methods/vertical/subspace.rs \
+    's/kernels::add\(&minimum\.later\[place\]\.along, [^;]*;//' several::correlated
+mutate "predictions of other coefficients sent" common/src/methods/vertical/block.rs \
+    's/if self\.passed != \*beta \{/if self.passed.len() != beta.len() {/' several::several_parties
 mutate "another block left in an error" $several/fit.rs \
-    's/for \(line, \(factor, score\)\) in (.*?)\.zip\(gathered\.all\)/for (line, (factor, (_, score))) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
+    's/for \(\(line, \(factor, score\)\), robust\) in (.*?)\.zip\(gathered\.all\)/for ((line, (factor, (_, score))), robust) in $1.zip(gathered.earlier.clone().into_iter().zip(gathered.all))/' several::several_parties
+mutate "errors from residuals without leverages" common/src/methods/vertical/std_err.rs \
+    's/ErrorKind::Hc3 => rest\.map\(\|rest\| 1\.0 \/ \(rest \* rest\)\)/ErrorKind::Hc3 => Some(1.0)/' sandwich::
+mutate "errors from residuals of the basis in place of the columns" common/src/methods/vertical/std_err.rs \
+    's/&self\.transform \* factor\.transpose\(\)/factor.transpose()/' sandwich::
+mutate "a follower given the errors of another" $several/fit.rs \
+    's/\.zip\(gathered\.robust\)/.zip(gathered.robust.into_iter().rev())/' sandwich::
 mutate "rounding of a dependent column projected out" common/src/methods/vertical/std_err.rs \
     's/beside = joined\.select_columns\(&kept\);/let _ = kept;\n            beside = joined;/' several::columns_that_depend several::several_parties
 mutate "rows of a basis taken twice" $several/fit.rs \

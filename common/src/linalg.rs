@@ -16,7 +16,7 @@ mod functions;
 pub mod kernels;
 mod values;
 
-pub use self::values::Values;
+pub use self::values::{Spares, Values};
 
 /// Rows that one step of a pass over the data takes together: small enough for a block of columns to stay in cache.
 pub const BLOCK_ROWS: usize = 1024;

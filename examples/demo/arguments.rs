@@ -8,7 +8,7 @@ use fedreg_common::id::Role;
 use fedreg_common::methods::robust::Start;
 use fedreg_common::methods::robust::plan::Influence;
 use fedreg_common::privacy::accountant::Accountant;
-use fedreg_common::study::{Acceleration, HeldBy, Lambda, Missing, PathWord};
+use fedreg_common::study::{Acceleration, ErrorKind, HeldBy, Lambda, Missing, PathWord};
 use fedreg_party::config::TableFlags;
 use fedreg_party::output::Format;
 use fedreg_party::privacy::ACCOUNTANTS;
@@ -318,6 +318,9 @@ pub(crate) struct Vertical {
     /// Run without standard errors
     #[arg(long)]
     pub(crate) no_inference: bool,
+    /// What standard errors follow from; from residuals in plain mode, without a penalty
+    #[arg(long, value_parser = values(&ERRORS), default_value = "model", value_name = "KIND")]
+    pub(crate) errors: ErrorKind,
     /// Penalty: a number, several (comma-separated), or `path`
     #[arg(long, value_name = "LAMBDA", value_parser = parse_lambda)]
     pub(crate) lambda: Option<Lambda>,
@@ -456,6 +459,14 @@ fn holder(word: &str) -> Result<HeldBy, String> {
     }
 }
 
+const ERRORS: Values<ErrorKind, 5> = [
+    ("model", "The variance that the family states", ErrorKind::Model),
+    ("HC0", "The squares of the residuals", ErrorKind::Hc0),
+    ("HC1", "These times n / (n - p)", ErrorKind::Hc1),
+    ("HC2", "These over 1 less the leverage", ErrorKind::Hc2),
+    ("HC3", "These over the square of that", ErrorKind::Hc3),
+];
+
 const MISSING: Values<Missing, 2> = [
     ("refuse", "They end the run", Missing::Refuse),
     ("complete-cases", "The rows are dropped, at everybody who holds a part of them", Missing::CompleteCases),
@@ -576,7 +587,7 @@ mod tests {
     fn every_documented_flag_is_known_and_every_one_has_a_default() {
         Program::try_parse_from(["demo", "vertical"]).unwrap();
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
-                    --missing complete-cases --offset o --weights w --no-inference --lambda path --alpha 0.5 --cv 10 --folds \
+                    --missing complete-cases --offset o --weights w --no-inference --errors HC3 --lambda path --alpha 0.5 --cv 10 --folds \
                     f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
                     --sealed-limits off --accountant exact --out d --format json --na-values -9,. --decimal , --separator ;";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {

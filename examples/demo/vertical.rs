@@ -454,7 +454,11 @@ pub(crate) fn study(
             max_rounds: arguments.max_rounds,
             ..FitTerms::default()
         },
-        inference: InferenceTerms { allowed: !arguments.no_inference, ..InferenceTerms::default() },
+        inference: InferenceTerms {
+            allowed: !arguments.no_inference,
+            errors: arguments.errors,
+            ..InferenceTerms::default()
+        },
         prediction: PredictionTerms::default(),
         workers: BTreeMap::new(),
         sites: None,

@@ -305,6 +305,9 @@ fn report<S: Session<Output: Borrow<VerticalFit>>>(job: &Job, met: &Met<S>) -> R
     let common = met.report(job);
     Report {
         coefficients: fit.coefficients.clone(),
+        errors: Some(job.study.method.inference.errors)
+            .filter(|kind| !kind.is_model())
+            .map(|kind| kind.name().to_string()),
         statistics: fit.statistics.clone(),
         covariance: fit.covariance.clone(),
         term_tests: fit.term_tests.clone(),

@@ -1,5 +1,6 @@
 //! Oracle vectors: what R, statsmodels and glmnet say.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::fit::{Measures, Test};
@@ -71,6 +72,14 @@ pub struct Implied {
     pub covariance: WholeCovariance,
     pub term_tests: Vec<Term>,
     pub performance: Option<serde_json::Value>,
+}
+
+/// Standard errors from residuals of a reference fit, by kind; none where they are not defined.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Sandwich {
+    pub name: String,
+    pub terms: Vec<String>,
+    pub std_errors: BTreeMap<String, Option<Vec<f64>>>,
 }
 
 /// Tests of nested fits and of linear hypotheses.

@@ -14,6 +14,9 @@ pub const STRIP_ROWS: usize = STRIP * BLOCK_ROWS;
 /// Blocks of a strip.
 const STRIP: usize = 4;
 
+/// Rows of all columns that are swept over several times while they are in the cache.
+pub const SWEPT_ROWS: usize = 2 * BLOCK_ROWS;
+
 /// Columns that are read together.
 const TOGETHER: usize = 4;
 

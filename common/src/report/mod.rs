@@ -82,6 +82,9 @@ pub struct Report {
     pub outcome: String,
     /// The coefficient table, on the original scale.
     pub coefficients: Vec<Coefficient>,
+    /// What standard errors follow from, where it is not the variance that the family states: "HC0", "HC1", "HC2" or "HC3".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<String>,
     /// Fit statistics.
     #[serde(flatten)]
     pub statistics: Statistics,

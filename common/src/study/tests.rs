@@ -46,6 +46,35 @@ fn a_minimal_study_parses_with_the_documented_defaults() {
 }
 
 #[test]
+fn errors_from_residuals_are_of_plain_fits_without_a_penalty_that_exchange_a_basis() {
+    let with = |mode: &str, more: &str| {
+        Study::parse(&format!("mode = {mode:?}\n{MINIMAL}\n[inference]\nerrors = \"HC3\"\n{more}"))
+    };
+    assert_eq!(with("plain", "").unwrap().vertical().unwrap().method.inference.errors.name(), "HC3");
+    for (mode, more, expected) in [
+        ("sealed", "", "which a sealed study opens to nobody"),
+        ("plain", "allowed = false\n", "rules out"),
+        ("plain", "[penalty]\nlambda = 1.0\n", "penalised estimates have no standard errors"),
+    ] {
+        let error = with(mode, more).unwrap_err().to_string();
+        assert!(
+            error.contains("`inference.errors`") && error.contains("is \"HC3\"") && error.contains(expected),
+            "{error}"
+        );
+    }
+    let private = "mode = \"private\"\n".to_string()
+        + MINIMAL
+        + "\n[inference]\nerrors = \"HC0\"\n[privacy]\nepsilon = 1.0\ndelta = 1e-6\n";
+    let error = Study::parse(&private).unwrap_err().to_string();
+    assert!(error.contains("`inference.errors`") && error.contains("no noise"), "{error}");
+    let unknown = MINIMAL.to_string() + "\n[inference]\nerrors = \"HC4\"\n";
+    assert!(Study::parse(&unknown).unwrap_err().to_string().contains("HC4"));
+    // A study that says what is usual is the study that says nothing.
+    let usual = Study::parse(&(MINIMAL.to_string() + "\n[inference]\nerrors = \"model\"\n")).unwrap();
+    assert_eq!(usual.digest(), Study::parse(MINIMAL).unwrap().digest());
+}
+
+#[test]
 fn comments_and_order_do_not_change_the_digest_but_values_do() {
     let study = Study::parse(MINIMAL).unwrap();
     let commented = Study::parse(&format!("# reviewed\n{MINIMAL}\n[model]\nfamily = \"gaussian\"")).unwrap();

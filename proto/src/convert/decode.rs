@@ -96,8 +96,8 @@ impl Open {
         if !head.room.contains(&count) {
             return length(head.what, count, *head.room.end());
         }
-        if head.split > count {
-            return length(head.what, count, head.split);
+        if head.split.saturating_add(head.last) > count {
+            return length(head.what, count, head.split.saturating_add(head.last));
         }
         if start.entries > head.entries {
             return length("entries", start.entries, head.entries);
@@ -233,6 +233,8 @@ impl Open {
             Body::Table(table) => {
                 table.score = split_off();
                 table.factor = values;
+                let last = usize::try_from(head.last).unwrap_or(usize::MAX);
+                table.robust = table.score.split_off(table.score.len().saturating_sub(last));
             }
             Body::Results(results) => {
                 results.fold_errors = split_off();
@@ -269,6 +271,8 @@ struct Head {
     room: RangeInclusive<u64>,
     /// How many values belong to the first vector, where two travel together.
     split: u64,
+    /// How many belong to the last, where three do.
+    last: u64,
     /// Most entries.
     entries: u64,
 }
@@ -320,7 +324,7 @@ impl Head {
     }
 
     fn read(body: start::Body, limits: &Limits) -> Result<Head, PeerFault> {
-        let mut head = Head { body: Body::Go, what: "anything", round: 0, room: 0..=0, split: 0, entries: 0 };
+        let mut head = Head { body: Body::Go, what: "anything", round: 0, room: 0..=0, split: 0, last: 0, entries: 0 };
         head.body = match body {
             start::Body::Hello(hello) => {
                 head.entries = KEYS;
@@ -369,9 +373,10 @@ impl Head {
             start::Body::Basis(basis) => head.basis(checked(basis)?, limits)?,
             start::Body::Table(table) => {
                 head.takes("the projection table", limits.matrix);
-                head.split = table.factor;
+                (head.split, head.last) = (table.factor, table.robust);
                 let residual = Wire::from_wire(table.residual, "the residual sum of squares")?;
-                Body::Table(Table { factor: Vec::new(), score: Vec::new(), residual, dependent: table.dependent })
+                let dependent = table.dependent;
+                Body::Table(Table { factor: Vec::new(), score: Vec::new(), residual, dependent, robust: Vec::new() })
             }
             start::Body::Redo(redo) => Body::Redo(redo.fewer),
             start::Body::Results(results) => head.results(results)?,

@@ -144,11 +144,12 @@ impl Frames {
             Body::Ended(ended) => start::Body::Ended(ended.to_wire()),
             Body::Basis(basis) => start::Body::Basis(basis.to_wire()),
             Body::Table(mut table) => {
-                let factor = table.factor.len() as u64;
+                let (factor, robust) = (table.factor.len() as u64, table.robust.len() as u64);
                 table.factor.append(&mut table.score);
+                table.factor.append(&mut table.robust);
                 self.payload = Payload::Values(table.factor.into(), 0);
                 let (residual, dependent) = (table.residual.to_wire(), table.dependent);
-                start::Body::Table(wire::Table { factor, residual, dependent })
+                start::Body::Table(wire::Table { factor, residual, dependent, robust })
             }
             Body::Redo(fewer) => start::Body::Redo(wire::Redo { fewer }),
             Body::Results(results) => {

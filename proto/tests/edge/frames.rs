@@ -159,9 +159,15 @@ fn any_message() -> impl Strategy<Value = Message> {
             columns: 1,
             values
         }))),
-        (values(), values(), number(), any::<u32>()).prop_map(|(factor, score, residual, dependent)| said(
-            Body::Table(Table { factor, score, residual, dependent })
-        )),
+        (values(), values(), number(), any::<u32>(), prop::collection::vec(number(), 0..40)).prop_map(
+            |(factor, score, residual, dependent, robust)| said(Body::Table(Table {
+                factor,
+                score,
+                residual,
+                dependent,
+                robust
+            }))
+        ),
         any::<u32>().prop_map(|it| said(Body::Redo(it))),
         (fits, values(), prop::option::of(statistics()), prop::option::of(prop::collection::vec(coefficient(), 0..20)))
             .prop_map(|(fits, fold_errors, statistics, coefficients)| said(Body::Results(Results {
@@ -263,11 +269,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             rows,
             columns
         })),
-        (count(), number(), small()).prop_map(|(factor, residual, dependent)| start::Body::Table(wire::Table {
-            factor,
-            residual: Some(residual),
-            dependent
-        })),
+        (count(), number(), small(), count()).prop_map(|(factor, residual, dependent, robust)| start::Body::Table(
+            wire::Table { factor, residual: Some(residual), dependent, robust }
+        )),
         (small(), any::<bool>()).prop_map(|(fits, coefficients)| start::Body::Results(wire::Results {
             fits,
             statistics: None,
@@ -410,7 +414,7 @@ fn a_longer_vector_than_the_limit_is_refused_at_its_announcement() {
     let mask = || start::Body::Complete(wire::Nothing {});
     let bytes = LIMITS.values.div_ceil(8);
     assert_eq!(fault([begin(bytes + 1, 0, mask())]), too_long("the mask of complete rows", bytes + 1, bytes));
-    let table = start::Body::Table(wire::Table { factor: 4, residual: Some(0.0), dependent: 0 });
+    let table = start::Body::Table(wire::Table { factor: 4, residual: Some(0.0), dependent: 0, robust: 0 });
     let came = LIMITS.matrix + 1;
     assert_eq!(fault([begin(came * 8, 0, table)]), too_long("the projection table", came, LIMITS.matrix));
     let results = || start::Body::Results(wire::Results { fits: 0, statistics: None, coefficients: true });
@@ -440,8 +444,10 @@ fn counts_inside_a_message_must_agree() {
     assert_eq!(fault([begin(40, 0, basis(u32::MAX, u32::MAX))]), too_long("the basis", huge, LIMITS.matrix));
     let beyond = start::Body::Basis(wire::Basis { start: u64::MAX, rows: 1, columns: 1 });
     says(&fault([begin(8, 0, beyond)]), "beyond any table");
-    let table = start::Body::Table(wire::Table { factor: 5, residual: Some(0.0), dependent: 0 });
+    let table = start::Body::Table(wire::Table { factor: 5, residual: Some(0.0), dependent: 0, robust: 0 });
     assert_eq!(fault([begin(32, 0, table)]), too_long("the projection table", 4, 5));
+    let table = start::Body::Table(wire::Table { factor: 2, residual: Some(0.0), dependent: 0, robust: u64::MAX });
+    assert_eq!(fault([begin(32, 0, table)]), too_long("the projection table", 4, u64::MAX));
     let results = start::Body::Results(wire::Results { fits: u32::MAX, statistics: None, coefficients: false });
     assert_eq!(fault([begin(32, 0, results)]), too_long("results", 4, 2 * u64::from(u32::MAX)));
     says(&fault([begin(12, 0, start::Body::Partial(predictions()))]), "12 bytes of partial predictions");
@@ -514,7 +520,7 @@ fn infinities_and_nans_are_refused_wherever_they_hide() {
         says(&fault([begin(0, 0, total)]), "sum of squares");
         let gradient = start::Body::LargestGradient(wire::LargestGradient { value: Some(bad) });
         assert_eq!(fault([begin(0, 0, gradient)]), not_finite("the largest gradient", 0));
-        let residual = start::Body::Table(wire::Table { factor: 0, residual: Some(bad), dependent: 0 });
+        let residual = start::Body::Table(wire::Table { factor: 0, residual: Some(bad), dependent: 0, robust: 0 });
         says(&fault([begin(0, 0, residual)]), "residual sum of squares");
         let results = |statistics| start::Body::Results(wire::Results { fits: 1, statistics, coefficients: true });
         let statistics: [fn(&mut wire::Statistics) -> &mut Option<f64>; 7] = [

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet, jsonlite, pROC and car, and the
-# Python packages of requirements.txt. PYTHON chooses the interpreter.
+# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet, jsonlite, pROC, car and sandwich,
+# and the Python packages of requirements.txt. PYTHON chooses the interpreter.
 set -eu
 cd "$(dirname "$0")"
 python="${PYTHON:-python3}"
@@ -15,6 +15,7 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 "$python" penalised.py "$work/cases.json" "$work/penalised.json"
 Rscript statistics.R ..
 Rscript hypotheses.R ..
+Rscript sandwich.R ..
 "$python" methods.py
 "$python" robust.py
 "$python" secure.py ../secure

@@ -11,8 +11,8 @@ use super::penalty::Penalty;
 use super::rows::{self, Strip};
 use super::standardise::{largest, standardise};
 use crate::glm::Family;
-use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, dot};
-use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Values};
+use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, SWEPT_ROWS, dot};
+use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Spares, Values};
 
 /// The outcome and what goes with it, as one party sees it: `n` values each.
 #[derive(Clone)]
@@ -56,7 +56,8 @@ pub struct Block {
     /// The largest value of each column, in size.
     largest: Vec<f64>,
     /// Own predictions at the point of the last pass.
-    eta: Vec<f64>,
+    eta: Values,
+    spares: Spares,
     /// Coefficients of the last pass, those that `eta` belongs to.
     passed: DVector<f64>,
     beta: DVector<f64>,
@@ -155,7 +156,8 @@ impl Block {
             weight_sum,
             penalty: None,
             other: vec![0.0; n].into(),
-            eta: vec![0.0; n],
+            eta: vec![0.0; n].into(),
+            spares: Spares::default(),
             passed: DVector::zeros(p),
             beta: DVector::zeros(p),
             gram,
@@ -394,7 +396,7 @@ impl Block {
     }
 
     /// What to send for the null model.
-    pub fn null_outgoing(&mut self) -> Vec<f64> {
+    pub fn null_outgoing(&mut self) -> Values {
         let mut beta = DVector::zeros(self.columns());
         if self.has_intercept() {
             beta[0] = self.null_intercept(true);
@@ -481,25 +483,55 @@ impl Block {
     }
 
     /// Own predictions at some coefficients, and the values to send for them.
-    pub fn predict(&mut self, beta: &DVector<f64>) -> Vec<f64> {
-        self.passed = beta.clone();
-        if self.tables.is_some() {
-            return self.outgoing();
+    pub fn predict(&mut self, beta: &DVector<f64>) -> Values {
+        // They are known where the last pass was there.
+        if self.passed != *beta {
+            self.predict_beside(beta, &mut [], |_, _, _| {});
         }
-        let x = &self.x;
-        self.eta.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, eta)| {
-            let (start, rows) = (part * STRIP_ROWS, eta.len());
-            kernels::combine(beta.as_slice(), |j| column(x, j, start, rows), eta);
-        });
         self.outgoing()
     }
 
+    /// Own predictions at some coefficients, and in the same sweep what further ones give of the own columns, with what `more` adds to
+    /// some rows of it, by place and first row.
+    pub fn predict_beside(
+        &mut self,
+        beta: &DVector<f64>,
+        further: &mut [(&DVector<f64>, &mut [f64])],
+        more: impl Fn(usize, usize, &mut [f64]) + Sync,
+    ) {
+        self.passed = beta.clone();
+        if self.tables.is_some() {
+            return;
+        }
+        let Block { x, eta, spares, .. } = self;
+        spares.renew(eta);
+        let height = if further.is_empty() { STRIP_ROWS } else { SWEPT_ROWS };
+        let mut strips: Vec<_> = eta.chunks_mut(height).map(|eta| (eta, Vec::new())).collect();
+        for (coefficients, values) in further {
+            let parts = values.chunks_mut(height).zip(&mut strips);
+            parts.for_each(|(part, (_, further))| further.push((coefficients.as_slice(), part)));
+        }
+        strips.into_par_iter().enumerate().for_each(|(part, (eta, mut further))| {
+            let (start, rows) = (part * height, eta.len());
+            let column = |j| column(x, j, start, rows);
+            kernels::combine(beta.as_slice(), column, eta);
+            further.iter_mut().for_each(|(coefficients, values)| kernels::combine(coefficients, column, values));
+            further.into_iter().enumerate().for_each(|(place, (_, values))| more(place, start, values));
+        });
+    }
+
     /// What to send for the predictions of the last pass.
-    pub fn outgoing(&self) -> Vec<f64> {
-        match (&self.tables, &self.outcome.hidden) {
-            (Some(tables), _) => (&tables.to_peer * &self.passed).as_slice().to_vec(),
-            (None, None) => self.eta.clone(),
-            (None, Some(hidden)) => self.eta.iter().zip(hidden).map(|(eta, hidden)| eta + hidden).collect(),
+    pub fn outgoing(&mut self) -> Values {
+        let Block { tables, outcome, eta, spares, passed, .. } = self;
+        match (tables, &outcome.hidden) {
+            (Some(tables), _) => (&tables.to_peer * &*passed).as_slice().to_vec().into(),
+            (None, None) => eta.clone(),
+            (None, Some(hidden)) => {
+                let mut sum = spares.take(eta.len());
+                rows::fill(&mut sum, |row| eta[row] + hidden[row]);
+                spares.keep(sum.clone());
+                sum
+            }
         }
     }
 
@@ -513,22 +545,27 @@ impl Block {
                 loss: 0.5 * tables.total + self.own_loss(beta) + self.across.loss + self.across.cross.dot(beta),
             };
         }
-        let Block { x, outcome, other, eta, .. } = self;
-        let strips: Vec<Strip> = eta
-            .par_chunks_mut(STRIP_ROWS)
-            .enumerate()
-            .map(|(part, eta)| {
-                let (start, rows) = (part * STRIP_ROWS, eta.len());
-                let column = |j| column(x, j, start, rows);
-                if !known {
-                    kernels::combine(beta.as_slice(), column, eta);
-                }
-                let mut values = [0.0; STRIP_ROWS];
-                let values = &mut values[..rows];
-                outcome.predictor(start, eta, other, values);
-                Strip::new(outcome, start, values, (beta.len(), column), &[])
-            })
-            .collect();
+        let Block { x, outcome, other, eta, spares, .. } = self;
+        let sums = |part: usize, eta: &[f64]| {
+            let (start, rows) = (part * STRIP_ROWS, eta.len());
+            let mut values = [0.0; STRIP_ROWS];
+            let values = &mut values[..rows];
+            outcome.predictor(start, eta, other, values);
+            Strip::new(outcome, start, values, (beta.len(), |j| column(x, j, start, rows)), &[])
+        };
+        let strips: Vec<Strip> = match known {
+            true => eta.par_chunks(STRIP_ROWS).enumerate().map(|(part, eta)| sums(part, eta)).collect(),
+            false => {
+                spares.renew(eta);
+                let strips = eta.par_chunks_mut(STRIP_ROWS).enumerate();
+                let summed = strips.map(|(part, eta)| {
+                    let (start, rows) = (part * STRIP_ROWS, eta.len());
+                    kernels::combine(beta.as_slice(), |j| column(x, j, start, rows), eta);
+                    sums(part, eta)
+                });
+                summed.collect()
+            }
+        };
         let scores = Strip::sum(strips, beta.len(), 0.0);
         Pass { gradient: scores.gradient, loss: scores.loss }
     }
@@ -545,12 +582,17 @@ impl Block {
         predictors
     }
 
+    /// The same of some rows.
+    pub fn predictor_of(&self, start: usize, values: &mut [f64]) {
+        self.outcome.predictor(start, &self.eta[start..start + values.len()], &self.other, values);
+    }
+
     /// Working weights at the predictions of the last pass: prior weight times variance.
     pub fn working_weights(&self) -> Vec<f64> {
         let mut values = vec![0.0; self.rows()];
         values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
             let start = part * STRIP_ROWS;
-            self.outcome.predictor(start, &self.eta[start..start + values.len()], &self.other, values);
+            self.predictor_of(start, values);
             self.outcome.working_weights(start, values);
         });
         values

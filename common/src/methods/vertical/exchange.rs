@@ -28,6 +28,8 @@ pub(super) struct Gathered {
     pub(super) earlier: Vec<Vec<f64>>,
     /// For each, what is left of its basis beside all other blocks, and its products with the working residual.
     pub(super) all: Vec<(Vec<f64>, Vec<f64>)>,
+    /// For each, what standard errors from residuals follow from; empty where there are none.
+    pub(super) robust: Vec<Vec<f64>>,
     pub(super) inference: Inference,
     pub(super) residual: f64,
     pub(super) before: f64,
@@ -53,15 +55,6 @@ pub(super) enum Receiving {
     },
     /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
     Path(Vec<DMatrix<f64>>),
-}
-
-impl Receiving {
-    pub(super) fn finish(self) -> Option<Reading> {
-        match self {
-            Receiving::Inference { receiver, .. } => receiver.finish(),
-            Receiving::Path(_) => None,
-        }
-    }
 }
 
 /// Tables that stand for the rows during a path.
@@ -183,7 +176,8 @@ impl Work {
             let weights = block.working_weights();
             let working = working(block, &weights);
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
-            let receiver = Receiver::new(columns, &reported, !block.has_intercept());
+            let receiver =
+                Receiver::new(columns, &reported, !block.has_intercept(), self.study.method.inference.errors);
             self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
         if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
@@ -193,16 +187,29 @@ impl Work {
         Ok(())
     }
 
+    /// What the basis of the other tells, once it is whole.
+    pub(super) fn read(&mut self) -> Option<Reading> {
+        let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
+        let block = &self.encoded.block;
+        let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
+        receiver.finish(&reported, &working)
+    }
+
     /// What the bases of several others tell, once they are whole; they have these numbers of columns.
     pub(super) fn gathered(&mut self, sizes: &[usize]) -> Option<Gathered> {
         let before = self.received_squares();
-        let Some(Receiving::Inference { receiver, .. }) = self.receiving.take() else { return None };
-        let reading = receiver.finish_several(sizes);
+        let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
+        let block = &self.encoded.block;
+        let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
+        let reading = receiver.finish_several(sizes, &reported, &working);
         let values = |matrix: DMatrix<f64>| Vec::from(matrix.data);
         // Where columns depend on each other nothing of it is used.
         let p = self.encoded.block.columns();
-        let none = Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p) };
+        let none = Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p), robust: None };
+        let mut robust: Vec<Vec<f64>> = reading.robust.into_iter().map(values).collect();
+        robust.resize(sizes.len(), Vec::new());
         Some(Gathered {
+            robust,
             earlier: reading.earlier.into_iter().map(values).collect(),
             all: reading.all.into_iter().map(|(factor, score)| (values(factor), score.data.into())).collect(),
             inference: reading.inference.unwrap_or(none),
@@ -231,10 +238,28 @@ impl Work {
         let Some(sending) = self.sending.take() else {
             return Err(PeerFault::Kind { came: "a projection table", expected: "nothing" });
         };
-        let inference = sending.sender.learn(&factor, &DVector::from_column_slice(&table.score));
+        let mut inference = sending.sender.learn(&factor, &DVector::from_column_slice(&table.score));
+        if let (Some(inference), Some(robust)) = (&mut inference, self.robust_of(table)?) {
+            inference.robust = Some(sending.sender.robust(&robust));
+        }
         let before = sending.working_squares;
         self.inference = inference.map(|inference| Learnt { inference, residual: table.residual, before });
         Ok(())
+    }
+
+    /// What a table says of errors from residuals, where the study asks for them and they are defined.
+    fn robust_of(&self, table: &Table) -> Result<Option<DMatrix<f64>>, PeerFault> {
+        let p = self.encoded.block.columns();
+        let expected = if self.study.method.inference.errors.is_model() { 0 } else { p * p };
+        let came = table.robust.len();
+        if came != 0 && came != expected {
+            let (came, expected) = (came as u64, expected as u64);
+            return Err(PeerFault::Length { what: "a projection table", came, expected });
+        }
+        if !table.robust.iter().all(|value| value.is_finite()) {
+            return Err(PeerFault::Value { what: "a projection table", expected: "finite", round: 0 });
+        }
+        Ok((came > 0).then(|| DMatrix::from_column_slice(p, p, &table.robust).upper_triangle()))
     }
 
     fn factor_of(&self, table: &Table) -> Result<DMatrix<f64>, PeerFault> {
@@ -309,6 +334,7 @@ impl Work {
     /// receives: as the sender it sees them in the returned factor.
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
         let mut dependent = 0;
+        let robust = reading.robust.filter(|_| reading.dependent.is_empty());
         if reading.dependent.is_empty() {
             self.inference = Some(Learnt { inference: reading.inference, residual: reading.residual, before });
         } else if !self.study.is_first(self.role) {
@@ -320,6 +346,7 @@ impl Work {
             score: reading.score.data.into(),
             residual: reading.residual,
             dependent,
+            robust: robust.map_or_else(Vec::new, |robust| robust.data.into()),
         }
     }
 
@@ -356,7 +383,10 @@ impl Work {
         self.dependent = sending.sender.dependent(&factor);
         if self.dependent.is_empty() {
             let score = DVector::from_column_slice(&table.score);
-            let inference = sending.sender.learn(&factor, &score);
+            let mut inference = sending.sender.learn(&factor, &score);
+            if let (Some(inference), Some(robust)) = (&mut inference, self.robust_of(table)?) {
+                inference.robust = Some(sending.sender.robust(&robust));
+            }
             self.inference = inference.map(|inference| Learnt {
                 inference,
                 residual: table.residual,

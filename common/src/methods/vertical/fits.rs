@@ -532,7 +532,7 @@ impl Fits {
         Ok(Partial {
             fit: self.current as u32,
             round: self.round,
-            values: values.into(),
+            values,
             penalty,
             loss: own_loss,
             change: if unended { UNENDED } else { finite(self.own_change) },
@@ -576,9 +576,13 @@ impl Fits {
             Some(shown) if minimises => {
                 self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
                 let tol = inner_tol(certificate).max(1e-3 * self.certificate);
-                let minimum = shown.minimise(block, &pass, &vectors(&self.followers, &self.incoming_values), tol);
-                if let Some(followers) = &mut self.followers {
-                    followers.go_on_from(minimum.later);
+                let vectors = vectors(&self.followers, &self.incoming_values);
+                let minimum = shown.minimise(block, &pass, &vectors, tol);
+                if vectors.len() > 1 {
+                    let later = shown.go_to(block, &minimum, &vectors);
+                    if let Some(followers) = &mut self.followers {
+                        followers.go_on_from(later);
+                    }
                 }
                 minimum.own
             }
@@ -738,7 +742,7 @@ impl Fits {
         let zero = beta.iter().all(|b| *b == 0.0) && block.outcome().hidden.is_none();
         let mut values = block.predict(&beta);
         if zero {
-            values.clear();
+            values = Values::default();
         } else {
             self.charge(&beta, block)?;
         }
@@ -749,7 +753,7 @@ impl Fits {
         Ok(Step::Partial(Partial {
             fit: self.current as u32,
             round: self.round,
-            values: values.into(),
+            values,
             penalty,
             loss,
             change: finite(self.own_change),

@@ -8,7 +8,7 @@ use nalgebra::DVector;
 
 use super::message::Partial;
 use super::rows;
-use crate::linalg::Values;
+use crate::linalg::{Spares, Values};
 
 /// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
 /// rounding would be too large a part.
@@ -21,6 +21,8 @@ pub(super) struct Followers {
     started: Option<DVector<f64>>,
     /// In place of what was not heard.
     nothing: Values,
+    /// For sums.
+    spares: Spares,
 }
 
 struct Follower {
@@ -45,7 +47,12 @@ impl Followers {
             span: Vec::new(),
             answered: Vec::new(),
         };
-        Followers { followers: columns.iter().map(follower).collect(), started: None, nothing: Values::default() }
+        Followers {
+            followers: columns.iter().map(follower).collect(),
+            started: None,
+            nothing: Values::default(),
+            spares: Spares::default(),
+        }
     }
 
     /// Columns of each.
@@ -72,7 +79,7 @@ impl Followers {
     }
 
     /// What follower `at` is to fit its block to: what the leader says of itself, and the rest.
-    pub(super) fn question(&self, at: usize, own: &Partial) -> Partial {
+    pub(super) fn question(&mut self, at: usize, own: &Partial) -> Partial {
         let mut vectors = vec![&own.values];
         let mut question = own.clone();
         for (place, other) in self.followers.iter().enumerate().filter(|(place, _)| *place != at) {
@@ -91,7 +98,7 @@ impl Followers {
                 }
             }
         }
-        question.values = rows::sum_of(&vectors);
+        question.values = rows::sum_of(&vectors, &mut self.spares);
         question
     }
 
@@ -101,8 +108,10 @@ impl Followers {
     }
 
     /// All answers of a round, as those of one partner.
-    pub(super) fn joined(&self, fit: u32, round: u32) -> Partial {
-        let values = rows::sum_of(&self.vectors());
+    pub(super) fn joined(&mut self, fit: u32, round: u32) -> Partial {
+        let mut spares = std::mem::take(&mut self.spares);
+        let values = rows::sum_of(&self.vectors(), &mut spares);
+        self.spares = spares;
         let none = Partial { fit, round, values, penalty: 0.0, loss: 0.0, change: 0.0, certificate: 0.0 };
         self.followers.iter().filter_map(|follower| follower.heard.as_ref()).fold(none, |mut all, heard| {
             all.penalty += heard.penalty;
@@ -127,8 +136,8 @@ impl Followers {
     }
 
     /// The coming round starts with these vectors of the second follower and those after it.
-    pub(super) fn go_on_from(&mut self, later: Vec<Vec<f64>>) {
-        self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start.into());
+    pub(super) fn go_on_from(&mut self, later: Vec<Values>) {
+        self.followers.iter_mut().skip(1).zip(later).for_each(|(follower, start)| follower.start = start);
         self.started = None;
     }
 

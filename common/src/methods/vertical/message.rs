@@ -173,6 +173,9 @@ pub struct Table {
     pub residual: f64,
     /// How many columns of the receiver's block depend on the basis: the fit is to be redone without them.
     pub dependent: u32,
+    /// Where the study asks for standard errors from residuals: upper triangular, `columns x columns`, column by column, `R` with
+    /// covariance `R' R` of the coordinates of the basis; else empty.
+    pub robust: Vec<f64>,
 }
 
 /// See [`Body::Results`].

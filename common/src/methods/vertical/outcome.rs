@@ -360,8 +360,8 @@ fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     let step = |j: usize| inference.map_or(0.0, |inference| inference.step[j]);
     let scalings = block.scalings();
     let slope = |j: usize| (fitted.beta[j] + step(j)) / scalings[j].scale;
-    let root = own::root(work);
-    let error = |j: usize| Some(root.as_ref()?.row(j).norm() * dispersion?.sqrt());
+    let errors = own::errors(work, dispersion);
+    let error = |j: usize| errors.as_ref()?.get(j).copied();
     let mut rows = Vec::new();
     let family = study.method.family;
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
@@ -474,7 +474,25 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
     } else if work.inference.is_none() {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
     }
+    notes.extend(robust_note(work));
     notes
+}
+
+/// What the reader must know of errors from residuals.
+fn robust_note(work: &Work) -> Option<String> {
+    let (kind, inference) = (work.study.method.inference.errors, work.inference.as_ref()?);
+    if kind.is_model() {
+        return None;
+    }
+    let name = kind.name();
+    Some(match inference.inference.robust.is_some() {
+        true => format!(
+            "standard errors: {name}, from the residuals of the rows, as are intervals, the covariance and the tests of terms; measures of the whole fit are the model's"
+        ),
+        false => format!(
+            "standard errors: not computed, since {name} is not defined where one row alone decides a coefficient"
+        ),
+    })
 }
 
 /// What the reader must know of the own columns and rows; `dropped` are the places of the terms that were set aside.

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::block::{LONGEST_STEP, Outcome};
 use crate::linalg::kernels::{self, STRIP_ROWS};
-use crate::linalg::{BLOCK_ROWS, Values};
+use crate::linalg::{BLOCK_ROWS, Spares, Values};
 
 /// What the rows of a strip add to the sums of a pass, block by block.
 pub(super) struct Strip {
@@ -110,21 +110,22 @@ impl Strip {
     }
 }
 
-/// The sum of vectors of one length, from the left; empty ones stand for zeros.
-pub(super) fn sum_of(vectors: &[&Values]) -> Values {
+/// The sum of vectors of one length, from the left; empty ones stand for zeros. It is written into a spare vector.
+pub(super) fn sum_of(vectors: &[&Values], spares: &mut Spares) -> Values {
     let vectors: Vec<&Values> = vectors.iter().copied().filter(|vector| !vector.is_empty()).collect();
     let (first, second, rest) = match vectors.as_slice() {
         [] => return Values::default(),
         [one] => return (*one).clone(),
         [first, second, rest @ ..] => (*first, *second, rest),
     };
-    let mut sum = vec![0.0; first.len()];
+    let mut sum = spares.take(first.len());
     sum.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, sum)| {
         let rows = part * STRIP_ROWS..part * STRIP_ROWS + sum.len();
         kernels::sum_of(&first[rows.clone()], &second[rows.clone()], None, sum);
         rest.iter().for_each(|more| kernels::add(&[1.0], |_| &more[rows.clone()], sum));
     });
-    sum.into()
+    spares.keep(sum.clone());
+    sum
 }
 
 /// A sum over the rows, added up from the first to the last; the terms are computed in parallel.
@@ -237,6 +238,8 @@ mod tests {
         let plain = |vectors: &[&Values]| -> Values {
             (0..5000).map(|row| vectors.iter().fold(0.0, |sum, vector| sum + vector[row])).collect()
         };
+        let mut spares = Spares::default();
+        let mut sum_of = |vectors: &[&Values]| super::sum_of(vectors, &mut spares);
         assert!(sum_of(&[&none, &none]).is_empty());
         assert!(sum_of(&[&none, &b]) == b);
         assert!(sum_of(&[&a, &none, &b]) == plain(&[&a, &b]));

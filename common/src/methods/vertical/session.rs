@@ -394,8 +394,8 @@ impl Work {
             Place::Fit | Place::Answer => self.build_fit()?,
             Place::Table => {
                 let before = self.received_squares();
-                let reading = self.receiving.take().and_then(Receiving::finish);
-                let reading = reading.ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
+                let reading =
+                    self.read().ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
                 let table = self.take_reading(reading, before);
                 self.after_table(table.dependent > 0);
                 Body::Table(table)
@@ -545,7 +545,7 @@ impl Work {
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => {
                 self.fits.meter_null_residual();
-                encoded.block.null_outgoing()
+                encoded.block.null_outgoing().to_vec()
             }
         };
         Held { what, values, total }

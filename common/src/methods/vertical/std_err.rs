@@ -6,14 +6,76 @@
 //! of rows. From that one small triangle it reads its own covariance, and it returns the R factor of `(I - P_B) Q`,
 //! from which the sender reads its own: `A = Q T^-1` for a `T` that only the sender knows.
 //!
+//! Errors from residuals: who receives keeps the basis, and once the triangle is whole looks at all rows again, whose residuals and leverages
+//! follow from it. It returns the R factor of a root of the covariance in coordinates of the basis.
+//!
 //! Working through R factors throughout keeps the digits of ill-conditioned data that a formula such as
 //! `I - Q' P_B Q` loses.
 
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 use crate::linalg::{self, DEPENDENCE, Triangle};
+
+/// What standard errors follow from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ErrorKind {
+    /// The variance that the family states.
+    #[default]
+    #[serde(rename = "model")]
+    Model,
+    /// The squares of the residuals (White).
+    #[serde(rename = "HC0")]
+    Hc0,
+    /// These times `n / (n - p)`.
+    #[serde(rename = "HC1")]
+    Hc1,
+    /// Each over 1 less the leverage of its row.
+    #[serde(rename = "HC2")]
+    Hc2,
+    /// Each over the square of that.
+    #[serde(rename = "HC3")]
+    Hc3,
+}
+
+impl ErrorKind {
+    /// Whether they follow from the variance that the family states.
+    pub fn is_model(&self) -> bool {
+        *self == ErrorKind::Model
+    }
+
+    /// As in a study file.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Model => "model",
+            ErrorKind::Hc0 => "HC0",
+            ErrorKind::Hc1 => "HC1",
+            ErrorKind::Hc2 => "HC2",
+            ErrorKind::Hc3 => "HC3",
+        }
+    }
+
+    /// Whether the leverages of the rows count.
+    fn needs_leverages(self) -> bool {
+        matches!(self, ErrorKind::Hc2 | ErrorKind::Hc3)
+    }
+
+    /// What the square of a residual counts, by the leverage of its row; `None` where that is not defined.
+    fn factor(self, leverage: f64) -> Option<f64> {
+        // A row that one coefficient fits alone leaves a residual of zero, whatever its outcome is.
+        let rest = Some(1.0 - leverage).filter(|rest| *rest > ALONE);
+        match self {
+            ErrorKind::Model | ErrorKind::Hc0 | ErrorKind::Hc1 => Some(1.0),
+            ErrorKind::Hc2 => rest.map(|rest| 1.0 / rest),
+            ErrorKind::Hc3 => rest.map(|rest| 1.0 / (rest * rest)),
+        }
+    }
+}
+
+/// A leverage is 1 when no more than this is missing.
+const ALONE: f64 = 1e-10;
 
 /// Columns of one party in the form in which its coefficients are reported: `inner + 1 * centres'`, scaled inner columns
 /// before centring. The intercept, where there is one, is an inner column of ones with centre 0.
@@ -43,6 +105,8 @@ pub struct Inference {
     pub root: DMatrix<f64>,
     /// The joint Newton step.
     pub step: DVector<f64>,
+    /// A square root of the covariance that follows from the residuals, where that is asked for and defined; no dispersion counts.
+    pub robust: Option<DMatrix<f64>>,
 }
 
 impl Sender {
@@ -92,7 +156,12 @@ impl Sender {
         if !factor.solve_upper_triangular_mut(&mut root) {
             return None;
         }
-        Some(Inference { root: &self.transform * root, step: &self.transform * step })
+        Some(Inference { root: &self.transform * root, step: &self.transform * step, robust: None })
+    }
+
+    /// A square root of the covariance that follows from the residuals, from an R factor of that of the coordinates of the basis.
+    pub fn robust(&self, factor: &DMatrix<f64>) -> DMatrix<f64> {
+        &self.transform * factor.transpose()
     }
 
     /// Which of the sender's columns depend on the receiver's, given the R factor of the projected basis.
@@ -116,6 +185,18 @@ pub struct Receiver {
     triangle: Triangle,
     centres: Vec<f64>,
     with_centres: bool,
+    errors: ErrorKind,
+    /// The bases, where they are looked at once more.
+    kept: Vec<(usize, DMatrix<f64>)>,
+}
+
+/// Square roots of the covariance that follows from the residuals.
+#[derive(Default)]
+pub struct Robust {
+    /// Of the own coefficients: a row each.
+    pub own: Option<DMatrix<f64>>,
+    /// R factors of those of each basis; none where it is not defined.
+    pub bases: Vec<DMatrix<f64>>,
 }
 
 /// What the receiver reads off its triangle.
@@ -130,6 +211,8 @@ pub struct Reading {
     pub dependent: Vec<usize>,
     /// Own covariance and Newton step.
     pub inference: Inference,
+    /// That of the basis from the residuals.
+    pub robust: Option<DMatrix<f64>>,
 }
 
 /// What the receiver of several bases reads off its triangle.
@@ -142,11 +225,14 @@ pub struct ReadingOfSeveral {
     pub residual: f64,
     /// Own covariance and Newton step; none where columns depend on each other.
     pub inference: Option<Inference>,
+    /// That of each basis from the residuals; none where it is not asked for or not defined.
+    pub robust: Vec<DMatrix<f64>>,
 }
 
 impl Receiver {
-    /// For a basis of a given number of columns beside own columns. `with_centres` is for the party without the intercept.
-    pub fn new(basis: usize, columns: &Reported<'_>, with_centres: bool) -> Receiver {
+    /// For a basis of a given number of columns beside own columns. `with_centres` is for the party without the intercept. For errors
+    /// from residuals it keeps the basis.
+    pub fn new(basis: usize, columns: &Reported<'_>, with_centres: bool, errors: ErrorKind) -> Receiver {
         let own = columns.inner.ncols();
         Receiver {
             basis,
@@ -154,6 +240,8 @@ impl Receiver {
             triangle: Triangle::new(basis + own + 2),
             centres: columns.centres.clone(),
             with_centres,
+            errors,
+            kept: Vec::new(),
         }
     }
 
@@ -168,12 +256,79 @@ impl Receiver {
             block[(i, self.basis + self.own + 1)] = working[start + i];
         }
         self.triangle.push(block);
+        if !self.errors.is_model() {
+            self.kept.push((start, basis));
+        }
+    }
+
+    /// Square roots of the covariance that follows from the residuals, for bases of these numbers of columns; `all` is the triangle.
+    ///
+    /// With `Z` all columns and `D` the residuals, the covariance is `(Z'Z)^-1 Z'D^2Z (Z'Z)^-1`; with R factors `F` of `Z` and `K` of
+    /// `D Z`, a root of it is `F^-1 (K F^-1)'`.
+    fn robust(&self, all: &DMatrix<f64>, columns: &Reported<'_>, working: &[f64], sizes: &[usize]) -> Option<Robust> {
+        let size = self.basis + self.own;
+        let mut joined = all.columns(0, size + 1).into_owned();
+        if self.with_centres {
+            let ones = all.column(size).into_owned();
+            let own = self.centres.iter().enumerate();
+            own.for_each(|(j, centre)| joined.column_mut(self.basis + j).axpy(*centre, &ones, 1.0));
+        }
+        joined.set_column(size, &all.column(size + 1));
+        let joined = square(linalg::upper_factor(&joined), size + 1);
+        let factor = joined.view((0, 0), (size, size)).into_owned();
+        let mut step = joined.view((0, size), (size, 1)).column(0).into_owned();
+        let mut inverse = DMatrix::identity(size, size);
+        let solved = factor.solve_upper_triangular_mut(&mut step) && factor.solve_upper_triangular_mut(&mut inverse);
+        if !solved || !step.iter().all(|step| step.is_finite()) {
+            return None;
+        }
+        let mut triangle = Triangle::new(size);
+        for (start, basis) in &self.kept {
+            let mut rows = DMatrix::zeros(basis.nrows(), size);
+            rows.columns_mut(0, self.basis).copy_from(basis);
+            let own = weighted(columns, *start, basis.nrows(), self.with_centres);
+            rows.columns_mut(self.basis, self.own).copy_from(&own);
+            let (left, scores) = (&rows * &step, self.errors.needs_leverages().then(|| &rows * &inverse));
+            for i in 0..basis.nrows() {
+                let residual = working[start + i] - left[i];
+                let leverage = scores.as_ref().map_or(0.0, |scores| scores.row(i).norm_squared());
+                let by_leverage = self.errors.factor(leverage)?;
+                rows.row_mut(i).scale_mut(residual * by_leverage.sqrt());
+            }
+            triangle.push(rows);
+        }
+        let counted = columns.weights.iter().filter(|weight| **weight > 0.0).count() as f64;
+        let whole = if self.errors == ErrorKind::Hc1 { (counted / (counted - size as f64)).sqrt() } else { 1.0 };
+        let scaled = square(triangle.finish(), size) * whole;
+        let root = &inverse * (scaled * &inverse).transpose();
+        let starts = sizes.iter().scan(0, |next, size| Some(std::mem::replace(next, *next + size)));
+        let of_basis =
+            |(start, size): (usize, &usize)| square(linalg::upper_factor(&root.rows(start, *size).transpose()), *size);
+        let finite = root.iter().all(|value| value.is_finite());
+        let roots = || Robust {
+            own: Some(root.rows(self.basis, self.own).into_owned()),
+            bases: starts.zip(sizes).map(of_basis).collect(),
+        };
+        finite.then(roots)
+    }
+
+    /// The same where it is asked for, from the triangle of all rows.
+    fn robust_where_asked(
+        &mut self,
+        columns: &Reported<'_>,
+        working: &[f64],
+        sizes: &[usize],
+    ) -> (DMatrix<f64>, Robust) {
+        let all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), self.basis + self.own + 2);
+        let asked = !self.errors.is_model();
+        let robust = asked.then(|| self.robust(&all, columns, working, sizes)).flatten();
+        (all, robust.unwrap_or_default())
     }
 
     /// Reads the result off once all rows have come.
-    pub fn finish(self) -> Option<Reading> {
+    pub fn finish(mut self, columns: &Reported<'_>, working: &[f64]) -> Option<Reading> {
         let (q, p) = (self.basis, self.own);
-        let all = square(self.triangle.finish(), q + p + 2);
+        let (all, robust) = self.robust_where_asked(columns, working, &[q]);
         let basis = all.columns(0, q).into_owned();
         let inner = all.columns(q, p).into_owned();
         let ones = all.column(q + p).into_owned();
@@ -213,20 +368,20 @@ impl Receiver {
             if !solved {
                 return None;
             }
-            Inference { root, step }
+            Inference { root, step, robust: robust.own }
         } else {
-            Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p) }
+            Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p), robust: None }
         };
         let residual = own_last[(q + p, q + p)].powi(2);
-        Some(Reading { factor, score, residual, dependent, inference })
+        Some(Reading { factor, score, residual, dependent, inference, robust: robust.bases.into_iter().next() })
     }
 }
 
 impl Receiver {
     /// Reads the result off for bases of these numbers of columns, which were pushed beside each other.
-    pub fn finish_several(self, sizes: &[usize]) -> ReadingOfSeveral {
+    pub fn finish_several(mut self, sizes: &[usize], columns: &Reported<'_>, working: &[f64]) -> ReadingOfSeveral {
         let (q, p) = (self.basis, self.own);
-        let all = square(self.triangle.finish(), q + p + 2);
+        let (all, robust) = self.robust_where_asked(columns, working, sizes);
         let inner = all.columns(q, p).into_owned();
         let (ones, working) = (all.column(q + p).into_owned(), all.column(q + p + 1).into_owned());
         let mut reported = inner.clone();
@@ -258,7 +413,13 @@ impl Receiver {
             let along = factor.view((start, start + size), (size, 1)).column(0).into_owned();
             (projected, along, factor[(start + size, start + size)].powi(2))
         };
-        let mut reading = ReadingOfSeveral { earlier: Vec::new(), all: Vec::new(), residual: 0.0, inference: None };
+        let mut reading = ReadingOfSeveral {
+            earlier: Vec::new(),
+            all: Vec::new(),
+            residual: 0.0,
+            inference: None,
+            robust: robust.bases,
+        };
         // Beside a column that depends on others a factorisation would project out what rounding left of it.
         let mut beside = reported.clone();
         for (at, basis) in bases.iter().enumerate() {
@@ -279,7 +440,7 @@ impl Receiver {
         let (projected, mut step, residual) = last(&own);
         let mut root = DMatrix::identity(p, p);
         let solved = projected.solve_upper_triangular_mut(&mut root) && projected.solve_upper_triangular_mut(&mut step);
-        reading.inference = solved.then_some(Inference { root, step });
+        reading.inference = solved.then_some(Inference { root, step, robust: robust.own });
         reading.residual = residual;
         reading
     }
@@ -336,12 +497,12 @@ mod tests {
             let (from, to) = if alice_sends { (&at_alice, &at_bob) } else { (&at_bob, &at_alice) };
             prop_assume!(from.inner.ncols() > 0);
             let sender = Sender::new(from, !alice_sends, &mut rng).unwrap();
-            let mut receiver = Receiver::new(from.inner.ncols(), to, alice_sends);
+            let mut receiver = Receiver::new(from.inner.ncols(), to, alice_sends, ErrorKind::Model);
             for start in (0..n).step_by(64) {
                 let rows = 64.min(n - start);
                 receiver.push(to, start, sender.rows(from, start, rows), &working);
             }
-            let reading = receiver.finish().unwrap();
+            let reading = receiver.finish(to, &working).unwrap();
             let learnt = sender.learn(&reading.factor, &reading.score).unwrap();
             prop_assert!(reading.dependent.is_empty() && sender.dependent(&reading.factor).is_empty());
             let (a, b) = if alice_sends { (&learnt, &reading.inference) } else { (&reading.inference, &learnt) };
@@ -360,6 +521,27 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_a_coefficient_that_one_row_decides_are_not_defined_by_leverages() {
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let n = 50;
+        let alice = DMatrix::from_fn(n, 2, |_, _| rng.random_range(-1.0..1.0_f64)).insert_column(0, 1.0);
+        let mut bob = DMatrix::from_fn(n, 2, |_, _| rng.random_range(-1.0..1.0_f64));
+        bob.set_column(1, &DVector::from_fn(n, |row, _| f64::from(u8::from(row == 7))));
+        let (weights, working) = (vec![1.0; n], (0..n).map(|row| (row as f64).sin()).collect::<Vec<_>>());
+        let at_alice = Reported { inner: &alice, centres: vec![0.0; 3], weights: &weights };
+        let at_bob = Reported { inner: &bob, centres: vec![0.0; 2], weights: &weights };
+        for (kind, defined) in
+            [(ErrorKind::Hc0, true), (ErrorKind::Hc1, true), (ErrorKind::Hc2, false), (ErrorKind::Hc3, false)]
+        {
+            let sender = Sender::new(&at_bob, true, &mut rng).unwrap();
+            let mut receiver = Receiver::new(2, &at_alice, false, kind);
+            receiver.push(&at_alice, 0, sender.rows(&at_bob, 0, n), &working);
+            let reading = receiver.finish(&at_alice, &working).unwrap();
+            assert_eq!((reading.robust.is_some(), reading.inference.robust.is_some()), (defined, defined), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn a_column_of_the_receiver_that_depends_on_the_sender_is_named() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let n = 100;
@@ -372,13 +554,13 @@ mod tests {
         let at_alice = Reported { inner: &alice, centres: vec![0.0; 4], weights: &weights };
         let at_bob = Reported { inner: &bob, centres: vec![0.0; 3], weights: &weights };
         let sender = Sender::new(&at_alice, false, &mut rng).unwrap();
-        let mut receiver = Receiver::new(4, &at_bob, true);
+        let mut receiver = Receiver::new(4, &at_bob, true, ErrorKind::Model);
         receiver.push(&at_bob, 0, sender.rows(&at_alice, 0, n), &working);
-        assert_eq!(receiver.finish().unwrap().dependent, [1]);
+        assert_eq!(receiver.finish(&at_bob, &working).unwrap().dependent, [1]);
         let sender = Sender::new(&at_bob, true, &mut rng).unwrap();
-        let mut receiver = Receiver::new(3, &at_alice, false);
+        let mut receiver = Receiver::new(3, &at_alice, false, ErrorKind::Model);
         receiver.push(&at_alice, 0, sender.rows(&at_bob, 0, n), &working);
-        let reading = receiver.finish().unwrap();
+        let reading = receiver.finish(&at_alice, &working).unwrap();
         assert_eq!(sender.dependent(&reading.factor), [1]);
     }
 }

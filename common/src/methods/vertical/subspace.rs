@@ -31,8 +31,8 @@ use super::block::{Block, Pass};
 use super::rows::{self, Scores, Strip};
 use super::standardise::largest;
 use crate::glm::Family;
-use crate::linalg::kernels::{self, STRIP_ROWS};
-use crate::linalg::{self, BLOCK_ROWS, Definite, Values};
+use crate::linalg::kernels::{self, STRIP_ROWS, SWEPT_ROWS};
+use crate::linalg::{self, Definite, Spares, Values};
 
 /// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
 /// that depends on own ones only rounding does.
@@ -44,14 +44,15 @@ const NOISE: f64 = 1e-3;
 /// How far beyond its estimate rounding is allowed for.
 const CAUTION: f64 = 8.0;
 
-/// Rows of own columns and directions that are swept over twice while they are in the cache.
-const SWEPT_ROWS: usize = 2 * BLOCK_ROWS;
-
 /// The ratio of pivots above which a step on a quadratic loss is not verified.
 const EXACT: f64 = 1e-2;
 
 /// The share of a change that must be left after own columns and directions were taken out, for this not to be done again.
 const AGAIN: f64 = 1e-2;
+
+/// The same where changes of several partners are taken at a time. What rounding then leaves of the rest shifts a minimum by a trillionth
+/// of a step, which the next round takes back, and a sweep over all columns more is a tenth of a round.
+const AGAIN_OF_SEVERAL: f64 = 1e-4;
 
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
@@ -61,6 +62,8 @@ pub struct Shown {
     partners: Vec<Partner>,
     directions: Vec<Direction>,
     own: Option<Definite>,
+    /// For vectors of partners.
+    spares: Spares,
 }
 
 struct Partner {
@@ -107,13 +110,19 @@ struct Change {
 pub struct Minimum {
     /// Own coefficients there.
     pub own: DVector<f64>,
-    /// The vectors of the second partner and those after it there.
-    pub later: Vec<Vec<f64>>,
+    /// How far the second partner and those after it go from the vectors that they sent.
+    later: Vec<Going>,
+}
+
+/// How far a partner goes from the vector that it sent: coefficients of own columns, and of directions.
+struct Going {
+    own: DVector<f64>,
+    along: Vec<f64>,
 }
 
 /// Where a minimisation starts: the present predictions, from which every step is counted.
 struct Start {
-    /// Joint linear predictor.
+    /// Joint linear predictor; none yet where the first step needs none.
     predictor: Vec<f64>,
     /// What is taken out of the gradient: along each direction, what rounding makes of zero.
     tilt: DVector<f64>,
@@ -124,7 +133,12 @@ impl Shown {
     /// to vary: an outcome or an offset that a partner holds alone.
     pub fn new(most: &[usize], subtract_first: bool) -> Shown {
         let partner = |most: &usize| Partner { last: None, subtract_first, most: *most };
-        Shown { partners: most.iter().map(partner).collect(), directions: Vec::new(), own: None }
+        Shown {
+            partners: most.iter().map(partner).collect(),
+            directions: Vec::new(),
+            own: None,
+            spares: Spares::default(),
+        }
     }
 
     /// Takes vectors in, one of each partner: what is new in its change is one more direction.
@@ -143,6 +157,7 @@ impl Shown {
             Definite::from_gram(block.gram()).unwrap_or_else(|| Definite::from_gram_lifted(block.gram()))
         });
         let metric = metric.clone();
+        let again = if self.partners.len() > 1 { AGAIN_OF_SEVERAL } else { AGAIN };
         for _ in 0..2 {
             let products = self.products(block, &new);
             let shares: Vec<DVector<f64>> = products.iter().map(|products| self.shares(&metric, products)).collect();
@@ -150,7 +165,7 @@ impl Shown {
             let before: Vec<f64> = new.iter().map(|change| change.left).collect();
             self.take_out(block, &mut new, &shares);
             // Once more where so little is left that rounding of what was taken out counts.
-            if new.iter().zip(before).all(|(change, before)| change.left > AGAIN * before) {
+            if new.iter().zip(before).all(|(change, before)| change.left > again * before) {
                 break;
             }
         }
@@ -162,19 +177,12 @@ impl Shown {
     fn change(&mut self, columns: usize, partner: usize, vector: &Values) -> Option<Change> {
         let by = &mut self.partners[partner];
         let last = by.last.replace(vector.clone());
-        let values = match last {
-            Some(last) => {
-                let mut change = vec![0.0; vector.len()];
-                rows::fill(&mut change, |row| vector[row] - last[row]);
-                change
-            }
-            None if by.subtract_first => return None,
-            None => vector.to_vec(),
-        };
-        if self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most {
+        if (last.is_none() && by.subtract_first)
+            || self.directions.iter().filter(|direction| direction.partner == partner).count() >= by.most
+        {
             return None;
         }
-        let (length, whole) = (squares(&values).sqrt(), squares(vector).sqrt());
+        let (values, length, whole) = new_in(vector, last.as_ref().map(|last| last.as_slice()));
         Some(Change {
             partner,
             values,
@@ -293,11 +301,17 @@ impl Shown {
             return;
         }
         let unit = root / rest;
-        values.par_chunks_mut(STRIP_ROWS).for_each(|values| values.iter_mut().for_each(|v| *v *= unit));
-        let squares = product(&values, &weighted(&values, weights));
+        let scaled = values.par_chunks_mut(STRIP_ROWS).enumerate().map(|(part, values)| {
+            values.iter_mut().for_each(|v| *v *= unit);
+            let rows = part * STRIP_ROWS..part * STRIP_ROWS + values.len();
+            let by_weight = weighted(values, weights.map(|weights| &weights[rows]));
+            (kernels::ordered_of_blocks(values, &by_weight), largest(values))
+        });
+        let scaled: Vec<(Vec<f64>, f64)> = scaled.collect();
+        let squares = scaled.iter().flat_map(|(squares, _)| squares).sum();
+        let largest = scaled.iter().fold(0.0_f64, |most, (_, largest)| most.max(*largest));
         let others = others.into_iter().enumerate().filter(|(_, share)| *share != 0.0);
         let others = others.map(|(at, share)| (at, share * unit)).collect();
-        let largest = largest(&values);
         let (own, noise) = (own * unit, noise / rest);
         self.directions.push(Direction { partner, values, largest, squares, own, others, noise });
     }
@@ -321,7 +335,7 @@ impl Shown {
     }
 
     /// How far a partner goes from the vector that it sent, at these coordinates of all partners.
-    fn moved(&self, block: &Block, partner: usize, along: &[f64], vector: &[f64]) -> Vec<f64> {
+    fn going(&self, columns: usize, partner: usize, along: &[f64]) -> Going {
         let own_of = || {
             let all = self.directions.iter().zip(along.iter().copied());
             all.filter(|(direction, _)| direction.partner == partner)
@@ -332,16 +346,22 @@ impl Shown {
             step[at] += along[at];
             direction.others.iter().for_each(|(other, share)| step[*other] += along[at] * share);
         }
-        let mut point = DVector::zeros(block.columns() + step.len());
-        point.rows_mut(0, block.columns()).copy_from(&self.taken_out(own_of(), block.columns()));
-        point.rows_mut(block.columns(), step.len()).copy_from_slice(&step);
-        let mut moved = vec![0.0; vector.len()];
-        moved.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, moved)| {
-            let start = part * STRIP_ROWS;
-            self.step(block, start, &point, moved);
-            kernels::add(&[1.0], |_| &vector[start..], moved);
+        Going { own: self.taken_out(own_of(), columns), along: step }
+    }
+
+    /// Puts the block at a minimum; gives the vectors of the second partner and those after it there. `vectors` are what the partners
+    /// sent before.
+    pub fn go_to(&mut self, block: &mut Block, minimum: &Minimum, vectors: &[&Values]) -> Vec<Values> {
+        let sent: Vec<&Values> = vectors.iter().skip(1).copied().collect();
+        let mut later: Vec<Values> = sent.iter().map(|vector| self.spares.take(vector.len())).collect();
+        let mut further: Vec<(&DVector<f64>, &mut [f64])> =
+            minimum.later.iter().zip(&mut later).map(|(going, values)| (&going.own, values.as_mut_slice())).collect();
+        block.predict_beside(&minimum.own, &mut further, |place, start, values| {
+            kernels::add(&minimum.later[place].along, |at| &self.directions[at].values[start..], values);
+            kernels::add(&[1.0], |_| &sent[place][start..], values);
         });
-        moved
+        later.iter().for_each(|values| self.spares.keep(values.clone()));
+        later
     }
 
     /// The minimum, from the point of the last exchange, at which the block's last pass was; `vectors` are what the partners sent in it.
@@ -349,8 +369,10 @@ impl Shown {
         let p = block.columns();
         self.take(block, vectors);
         let mut point = DVector::zeros(p + self.directions.len());
-        let mut start = Start { predictor: block.predictors(), tilt: DVector::zeros(self.directions.len()) };
-        let mut sweep = self.first_sweep(block, &start, pass);
+        let gaussian = block.outcome().family == Family::Gaussian;
+        let predictor = if gaussian { Vec::new() } else { block.predictors() };
+        let mut start = Start { predictor, tilt: DVector::zeros(self.directions.len()) };
+        let mut sweep = self.first_sweep(block, pass);
         // A direction plus what was taken out of it is the partner's, along which its answer left no gradient beyond that
         // of an unfinished fit: what is no larger than rounding explains counts as zero.
         let own_gradient = sweep.gradient.rows(0, p).into_owned();
@@ -365,7 +387,6 @@ impl Shown {
             }
         }
         let mut hessian: Option<(Definite, Vec<usize>)> = None;
-        let gaussian = block.outcome().family == Family::Gaussian;
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
             // One step is always taken: a gradient says nothing about how far a flat valley goes on.
@@ -382,6 +403,9 @@ impl Shown {
             if gaussian && kept.len() == step.len() && definite.pivot_ratio() > EXACT {
                 point = step;
                 break;
+            }
+            if start.predictor.is_empty() {
+                start.predictor = block.predictors();
             }
             let slack = 1e-13 * sweep.loss.abs();
             let mut length = self.first_length(block, &step);
@@ -407,10 +431,9 @@ impl Shown {
         }
         let along = self.of_partners(point.rows(p, point.len() - p).as_slice());
         let all = self.directions.iter().zip(along.iter().copied());
-        let later = vectors.iter().enumerate().skip(1);
         Minimum {
             own: block.beta() + point.rows(0, p) - self.taken_out(all, p),
-            later: later.map(|(partner, vector)| self.moved(block, partner, &along, vector)).collect(),
+            later: (1..vectors.len()).map(|partner| self.going(p, partner, &along)).collect(),
         }
     }
 
@@ -467,7 +490,7 @@ impl Shown {
     }
 
     /// The same at the start itself, where the block's pass has swept over its columns.
-    fn first_sweep(&self, block: &Block, from: &Start, pass: &Pass) -> Scores {
+    fn first_sweep(&self, block: &Block, pass: &Pass) -> Scores {
         let further: Vec<&[f64]> = self.directions().collect();
         let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
         let strips: Vec<Strip> = starts
@@ -475,7 +498,7 @@ impl Shown {
             .map(|start| {
                 let mut values = [0.0; STRIP_ROWS];
                 let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
-                values.copy_from_slice(&from.predictor[start..start + values.len()]);
+                block.predictor_of(start, values);
                 Strip::new(block.outcome(), start, values, (0, |_| &[]), &further)
             })
             .collect();
@@ -535,6 +558,24 @@ fn strips(vectors: &mut [Change]) -> Vec<Vec<&mut [f64]>> {
         }
     }
     strips
+}
+
+/// What is new in a vector since the last one, its length, and that of the vector.
+fn new_in(vector: &[f64], last: Option<&[f64]>) -> (Vec<f64>, f64, f64) {
+    let mut new = vec![0.0; vector.len()];
+    let strips = new.par_chunks_mut(STRIP_ROWS).zip(vector.par_chunks(STRIP_ROWS)).enumerate();
+    let squares = strips.map(|(part, (new, vector))| {
+        match last.map(|last| &last[part * STRIP_ROWS..]) {
+            Some(last) => {
+                new.iter_mut().zip(vector).zip(last).for_each(|((new, value), before)| *new = value - before);
+            }
+            None => new.copy_from_slice(vector),
+        }
+        (kernels::ordered_of_blocks(new, new), kernels::ordered_of_blocks(vector, vector))
+    });
+    let (of_new, whole): (Vec<Vec<f64>>, Vec<Vec<f64>>) = squares.unzip();
+    let length = |squares: Vec<Vec<f64>>| squares.into_iter().flatten().sum::<f64>().sqrt();
+    (new, length(of_new), length(whole))
 }
 
 fn squares(a: &[f64]) -> f64 {

@@ -20,6 +20,7 @@ mod search;
 pub use self::private::PrivacyError;
 pub use self::sealed::{OpensTo, SealedTerms};
 pub use self::search::ErrorsByMechanism;
+pub use super::std_err::ErrorKind;
 
 /// Sections that a vertical study takes beside those of all studies.
 pub(crate) const SECTIONS: [&str; 14] = [
@@ -163,18 +164,22 @@ pub struct InferenceTerms {
     /// theirs to the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Role>,
+    /// What the errors follow from: "model" (the variance that the family states), or "HC0", "HC1", "HC2", "HC3" (the residuals of the
+    /// rows, for outcomes whose variance is another one; as in R's `sandwich`). These are for plain fits without a penalty.
+    #[serde(skip_serializing_if = "ErrorKind::is_model")]
+    pub errors: ErrorKind,
 }
 
 impl Default for InferenceTerms {
     fn default() -> Self {
-        InferenceTerms { allowed: true, sender: None }
+        InferenceTerms { allowed: true, sender: None, errors: ErrorKind::Model }
     }
 }
 
 impl InferenceTerms {
     /// Whether they are as in a file that says nothing of them.
     pub(crate) fn is_usual(&self) -> bool {
-        self.allowed && self.sender.is_none_or(|sender| sender == Role::Alice)
+        self.allowed && self.errors.is_model() && self.sender.is_none_or(|sender| sender == Role::Alice)
     }
 }
 
@@ -340,11 +345,34 @@ impl Vertical {
             penalty.check()?;
         }
         self.check_holders()?;
+        self.check_errors(mode)?;
         let named = [self.inference.sender, self.prediction.result_to];
         match named.iter().flatten().all(|role| self.parties.contains_key(role)) {
             true => Ok(()),
             false => wrong("inference.sender, prediction.result_to", "must be alice or bob"),
         }
+    }
+
+    /// Refuses errors from residuals where the study does not compute them.
+    fn check_errors(&self, mode: Mode) -> Result<(), StudyError> {
+        let kind = self.inference.errors;
+        if kind.is_model() {
+            return Ok(());
+        }
+        let problem = match mode {
+            Mode::Sealed => "needs the residual of every row beside every column, which a sealed study opens to nobody",
+            Mode::Private => {
+                "needs the residual of every row beside every column, for which a private study has no noise"
+            }
+            Mode::Plain if self.penalty.is_some() => {
+                "has no place beside `[penalty]`: penalised estimates have no standard errors"
+            }
+            Mode::Plain if !self.inference.allowed => {
+                "needs the basis exchange, which `inference.allowed = false` rules out"
+            }
+            Mode::Plain => return Ok(()),
+        };
+        Err(value("inference.errors", format!("is \"{}\", which {problem}", kind.name())))
     }
 
     /// Refuses a column that another party than the first holds alone.

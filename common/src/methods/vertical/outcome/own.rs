@@ -13,9 +13,27 @@ pub(in crate::methods::vertical) type Own = (Option<Covariance>, Option<Vec<Term
 /// A square root of the covariance of the own coefficients before the dispersion, on the original scale: a row a coefficient, in
 /// the order of the block.
 pub(super) fn root(work: &Work) -> Option<DMatrix<f64>> {
+    on_original_scale(work, &work.inference.as_ref()?.inference.root)
+}
+
+/// The same from the residuals, where the study asks for that; no dispersion counts.
+fn robust_root(work: &Work) -> Option<DMatrix<f64>> {
+    on_original_scale(work, work.inference.as_ref()?.inference.robust.as_ref()?)
+}
+
+/// Standard errors of the own coefficients, on the original scale.
+pub(super) fn errors(work: &Work, dispersion: Option<f64>) -> Option<Vec<f64>> {
+    let (root, unit) = match work.study.method.inference.errors.is_model() {
+        true => (root(work)?, dispersion?.sqrt()),
+        false => (robust_root(work)?, 1.0),
+    };
+    Some(root.row_iter().map(|row| row.norm() * unit).collect())
+}
+
+fn on_original_scale(work: &Work, root: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     let block = &work.encoded.block;
     let scalings = block.scalings();
-    let mut root = work.inference.as_ref()?.inference.root.clone();
+    let mut root = root.clone();
     if root.nrows() != scalings.len() {
         return None;
     }
@@ -34,9 +52,20 @@ pub(super) fn root(work: &Work) -> Option<DMatrix<f64>> {
 /// Covariance and tests of the own coefficients, where there are standard errors.
 pub(super) fn inferred(work: &Work, rows: &[Coefficient], dispersion: Option<f64>, df: i64) -> Own {
     let (Some(root), Some(dispersion)) = (root(work), dispersion) else { return (None, None) };
-    let covariance = &root * root.transpose() * dispersion;
+    let by_model = &root * root.transpose() * dispersion;
     let alone = alone(work) / dispersion;
-    own(&work.encoded, rows, &covariance, Some(&alone), (work.study.method.family, df))
+    let how = (work.study.method.family, df);
+    let (covariance, mut tests) = own(&work.encoded, rows, &by_model, Some(&alone), how);
+    if work.study.method.inference.errors.is_model() {
+        return (covariance, tests);
+    }
+    // What inflates a variance is a matter of the columns.
+    let robust = robust_root(work).map(|root| own(&work.encoded, rows, &(&root * root.transpose()), None, how));
+    let (covariance, walds) = robust.unwrap_or_default();
+    for (at, test) in tests.iter_mut().flatten().enumerate() {
+        test.wald = walds.as_ref().and_then(|walds| walds.get(at)?.wald);
+    }
+    (covariance, tests)
 }
 
 /// The same from a covariance matrix of the columns that stay, in the order of the block, and from what its inverse would be without

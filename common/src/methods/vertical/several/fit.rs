@@ -270,7 +270,8 @@ impl Fitting {
         let gathered = self.work.gathered(&sizes);
         let gathered = gathered.ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
         for (line, factor) in lines.0.iter_mut().zip(&gathered.earlier) {
-            let table = Table { factor: factor.clone(), score: Vec::new(), residual: 0.0, dependent: 0 };
+            let (score, robust) = (Vec::new(), Vec::new());
+            let table = Table { factor: factor.clone(), score, residual: 0.0, dependent: 0, robust };
             line.leg().say(Body::Table(table));
             line.leg().await_answer("columns to drop");
         }
@@ -306,8 +307,8 @@ impl Fitting {
         let Some(gathered) = self.gathered.take() else {
             return Err(Abort::Bug("nothing was gathered for standard errors".to_string()));
         };
-        for (line, (factor, score)) in lines.0.iter_mut().zip(gathered.all) {
-            let table = Table { factor, score, residual: gathered.residual, dependent: 0 };
+        for ((line, (factor, score)), robust) in lines.0.iter_mut().zip(gathered.all).zip(gathered.robust) {
+            let table = Table { factor, score, residual: gathered.residual, dependent: 0, robust };
             line.leg().say(Body::Table(table));
         }
         let Gathered { inference, residual, before, .. } = gathered;
