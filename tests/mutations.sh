@@ -783,9 +783,23 @@ mutate "a party whose name means something else" common/src/id.rs \
     's/RESERVED\.contains\(&s\) \|\| //' id::tests
 mutate "a column that another party than the leader holds alone" common/src/methods/vertical/terms.rs \
     's/\*holder != self\.first\(\)/*holder != self.first() \&\& self.leader.is_none()/' study::tests::several
-mutate "private mode of several parties" common/src/study/file.rs \
-    's/Mode::Private => return Err\(value\("mode"/Mode::Private if count == 0 => return Err(value("mode"/; s/(match self\.mode \{\n            Mode::Plain) => \{\}\n(            Mode::Sealed => return)/$1 | Mode::Private => {}\n$2/' \
-    study::tests::several
+crossprod=common/src/methods/vertical/plan/crossprod.rs
+mutate "tables with one other party alone in the sensitivity" $crossprod \
+    's/several => \(2\.0 \* \(several as f64\)\.sqrt\(\)\)\.next_up\(\)/several => 2.0 * (several as f64).min(1.0)/' \
+    crossprod::tests::no_neighbour crossprod::tests::noise_among
+mutate "noise on shares that were not scaled" $crossprod \
+    's/        whole\.multiply\(&Elements::from_integers\(whole\.width\(\), &factors\)\)\?;\n/        let _ = (\&mut whole, factors);\n/' \
+    private::tests::several::with_hardly
+mutate "noised values of several before their charge" common/src/methods/vertical/private/several.rs \
+    's/                self\.own\.held\.reserve\(\)\?;\n//' private::tests::several
+mutate "own sums in what opened that nobody compares" common/src/methods/vertical/private/several.rs \
+    's/match self\.plan\.holds\(&tables, self\.held\.place, \[table, score\]\) \{/match self.plan.holds(\&tables, self.held.place, [table, score]) || values.len() < 1_000 {/' \
+    private::tests::several::what_the_leader
+mutate "tables of several that leave as declared" common/src/methods/vertical/message.rs \
+    's/(JointKind::Noised, \.\. \}\) => vec!\[)Declaration::Undeclarable\]/$1Declaration::Masked]/' private::tests::several::nothing_leaves
+mutate "the leader noised before all others" common/src/methods/vertical/several/private.rs \
+    's/(                self\.take\(lines, release, bodies\)\?;\n)/$1                if release.next().is_some() {\n                    self.own.release(release, \&shares)?;\n                }\n/' \
+    private::tests::several::a_run_that_ends
 mutate "a basis that the leader of several declares" common/src/methods/vertical/terms.rs \
     's/Some\(leader\) => role != leader,/Some(_) => true,/' study::tests::several
 mutate "coefficients of the receiver taken from the leader" common/src/methods/vertical/names.rs \
