@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use ledgers::{hold, let_go, records, stored};
+use ledgers::{delay, hold, let_go, records, stored};
 use serde_json::Value;
 use world::{DEMO, Running, STUDY, World, assert_codes, demo, eventually};
 
@@ -254,18 +254,16 @@ fn a_party_that_lost_the_masks_of_a_stored_share_ends_the_run_with_its_charge() 
 fn a_dealer_that_vanishes_ends_the_run_for_both_and_the_next_start_goes_on_under_the_same_charge() {
     let world = world();
     let own = ledger(&world, "bob");
-    hold(
-        &own,
-        "records WHEN json_extract(NEW.body, '$.kind') = 'stored' AND json_extract(NEW.body, '$.receipt.index') = 1",
-    );
+    delay(&own, &before(1));
     let (mut coordinator, address) = world.coordinator_with(&["--wait", "60"]);
-    let waits = ["--wait", "3"];
+    let waits = ["--wait", "10"];
     let (alice, bob) = (world.alice(&address, &waits), world.bob(&address, &waits));
     eventually(|| records(&own).iter().any(|body| body.contains("\"index\":0,")).then_some(()));
     coordinator.child.kill().unwrap();
     coordinator.child.wait().unwrap();
-    let_go(&own);
     let ended = [alice.end(), bob.end()];
+    // While a process writes, nobody else can.
+    let_go(&own);
     assert!(ended.iter().all(|ended| ended.code == 69), "{:?}", ended.each_ref().map(|ended| (ended.code, &ended.log)));
     again(&world);
     let next = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);

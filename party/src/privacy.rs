@@ -576,7 +576,7 @@ impl Planned {
                 "  rounds    {rounds}, partial predictions cut at {clip} of half the outcome's range\n"
             )),
             _ => text.push_str(&format!(
-                "  exchange  {}, of masked columns; the noise of both is in what opens\n",
+                "  exchange  {}, of masked columns; what opens has the noise of both parties that it is about\n",
                 if self.exchanges == 1 { "one".to_string() } else { self.exchanges.to_string() }
             )),
         }

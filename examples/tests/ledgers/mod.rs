@@ -8,9 +8,18 @@ use rusqlite::{Connection, OpenFlags};
 
 /// Makes a process hang for ever when it is about to do something with its ledger, and does not touch any record.
 pub(crate) fn hold(ledger: &Path, event: &str) {
+    count(ledger, event, "");
+}
+
+/// The same for a second or more, after which it goes on.
+pub(crate) fn delay(ledger: &Path, event: &str) {
+    count(ledger, event, "LIMIT 8000000");
+}
+
+fn count(ledger: &Path, event: &str, limit: &str) {
     let tool = Connection::open(ledger).unwrap();
     let script = format!(
-        "CREATE VIEW forever AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c;
+        "CREATE VIEW forever AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c {limit}) SELECT x FROM c;
          CREATE TRIGGER hold BEFORE INSERT ON {event} BEGIN SELECT count(*) FROM forever; END;"
     );
     tool.execute_batch(&script).unwrap();
