@@ -50,12 +50,18 @@ const STUDY: &str = r#"
 
 /// Three parties with data sets for `runs` runs.
 fn world(rows: u32, runs: f64) -> World {
+    world_of(STUDY, rows, runs, "", |_, _| false)
+}
+
+/// The same with another study and more in the private files; of each party, in order, the rows that it lacks.
+fn world_of(study: &str, rows: u32, runs: f64, more: &str, lacks: fn(usize, u32) -> bool) -> World {
     let world = World::new();
     world.certificates("authority", &["alice", "bob", "carol", "coordinator"]);
-    world.write("study.toml", STUDY);
-    for (name, column, step) in [("alice", "a", 0.618_034), ("bob", "b", 0.414_214), ("carol", "c", 0.732_051)] {
+    world.write("study.toml", study);
+    let columns = [("carol", "c", 0.732_051), ("alice", "a", 0.618_034), ("bob", "b", 0.414_214)];
+    for (at, (name, column, step)) in columns.into_iter().enumerate() {
         let mut text = format!("id,{column},y\n");
-        for row in 0..rows {
+        for row in (0..rows).filter(|row| !lacks(at, *row)) {
             let part = |step: f64| (f64::from(row) * step).fract();
             let y = part(0.618_034) + 0.5 * part(0.414_214) + 0.7 * part(0.732_051) + 0.3 * part(0.236_068);
             text.push_str(&format!("r{row},{},{y}\n", part(step)));
@@ -65,8 +71,7 @@ fn world(rows: u32, runs: f64) -> World {
             &format!("{name}.toml"),
             &format!(
                 "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}\"\ndata_set = \"cohort\"\nepsilon = \
-                 {}\ndelta = 1e-6\n",
-                runs
+                 {runs}\ndelta = 1e-6\n{more}"
             ),
         );
         let made = command(&world, name, &["privacy", "init"]);
@@ -91,19 +96,24 @@ fn command(world: &World, name: &str, words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn party(world: &World, name: &str, coordinator: &str, leader: &str, wait: &str) -> Running {
+fn party(world: &World, name: &str, [command, coordinator, leader, wait]: [&str; 4]) -> Running {
     let line = if name == "carol" { ["--listen", leader] } else { ["--connect", leader] };
     let data = format!("{name}.csv");
-    let fixed = ["fit", "--coordinator", coordinator, "--wait", wait, "--data", &data, "--out", name];
+    let fixed = [command, "--coordinator", coordinator, "--wait", wait, "--data", &data, "--out", name];
     world.start(name, &[&fixed[..], &line].concat())
 }
 
 /// The coordinator and the three, of which carol leads.
 fn start(world: &World, wait: &str) -> Vec<Running> {
+    start_to("fit", world, wait)
+}
+
+/// The same for another command.
+fn start_to(command: &str, world: &World, wait: &str) -> Vec<Running> {
     let _ = fs::remove_file(world.path("coordinator.address"));
     let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
     let leader = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let parties = NAMES.map(|name| party(world, name, &address, &leader, wait));
+    let parties = NAMES.map(|name| party(world, name, [command, &address, &leader, wait]));
     std::iter::once(coordinator).chain(parties).collect()
 }
 
@@ -199,6 +209,27 @@ fn a_run_of_three_is_charged_once_at_each_a_check_foretells_its_bytes_and_the_bu
     let ended = end(start(&world, "3"));
     assert!(ended[1..].iter().all(|ended| ended.code == 77), "{}", ended[1].log);
     assert!(ended[1].log.contains("is spent"), "{}", ended[1].log);
+}
+
+#[test]
+fn a_private_fit_of_three_takes_the_rows_that_all_have() {
+    let passes = "[match]\nmembership = \"disclosed\"\nmax_rows = { alice = 500, bob = 500, carol = 500 }\n[match.keys]\nid = { kind = \
+                  \"identifier\" }\n[[match.pass]]\nname = \"id\"\nkeys = [\"id\"]\n";
+    let study = format!("{}\n{passes}", STUDY.replace("[rows]\n    id = \"id\"\n", ""));
+    let keys = "[match]\nid = \"id\"\n[match.columns]\nid = \"id\"\n";
+    // Each lacks ten rows of its own.
+    let world = world_of(&study, 400, 1.0, keys, |at, row| row / 10 == 3 * at as u32);
+    codes(&end(start_to("match", &world, "20")), 0);
+    codes(&end(start(&world, "20")), 0);
+    let first = report(&world, "carol");
+    assert_eq!(first["nobs"], 370);
+    for name in NAMES {
+        let own = report(&world, name);
+        assert_eq!(own["coefficients"], first["coefficients"], "{name}");
+        let notes = own["notes"].to_string();
+        assert!(notes.contains("declared and not protected: which rows matched"), "{notes}");
+        assert!(own["privacy"]["charge"].as_f64().unwrap() > 0.0, "{name}");
+    }
 }
 
 #[test]
