@@ -735,7 +735,7 @@ mod tests {
             let rows = || from..from + ROWS;
             let double = |at: usize| {
                 let value = |row: usize| change(at, row, (row * (at + 1)) as f64 / 7.0);
-                let some = |row: usize| (at % 3 != 0 || row % 11 != 4).then(|| value(row));
+                let some = |row: usize| (!at.is_multiple_of(3) || row % 11 != 4).then(|| value(row));
                 Cells::Double(rows().map(some).collect())
             };
             let mut cells = vec![Cells::Text(rows().map(|row| Some(&*format!("p{row}").leak())).collect())];
