@@ -271,6 +271,12 @@ mutate "a peer names its terms as it likes" common/src/methods/vertical/names.rs
     's/if !\(intercept \|\| named \|\| terms\.rest\)/if !(true || intercept || named || terms.rest)/' vertical::names
 
 where=(-p fedreg-party --lib)
+mutate "the last of several columns with errors named" party/src/read/parquet.rs \
+    's/ReadError>>>\(\)\.into_iter\(\)\.collect\(\)/ReadError>>>().into_iter().rev().collect()/' read::parquet::tests::of_several
+mutate "a column read to its end with the rows of another stretch" party/src/read/parquet.rs \
+    's/filter\(\|_\| !is_last\)/filter(|_| is_last)/' read::parquet::tests::columns_that_are_read
+mutate "numbers that are not finite taken with others" common/src/data/column.rs \
+    's/finite & number\.is_finite\(\)/finite | number.is_finite()/' read::parquet::tests::of_several
 mutate "signs of life are progress" party/src/drive.rs \
     's/Ok\(Event::Alive\) => return Ok\(Heard::Nothing\),/Ok(Event::Alive) => { self.progress.at = Instant::now(); return Ok(Heard::Nothing); }/' drive::tests::signs_of_life
 mutate "a peer that computes is waited for no longer than another" party/src/drive.rs \

@@ -403,6 +403,21 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// Appends numbers of a typed file, of rows that stand one after the other from `first` on: as [`ColumnBuilder::number`] for each.
+    ///
+    /// # Errors
+    ///
+    /// A number that is not finite, or a column that holds something else.
+    pub fn numbers(&mut self, numbers: &[f64], first: u64) -> Result<(), DataError> {
+        // All of them are looked at, which takes less time than to stop at one.
+        let finite = numbers.iter().fold(true, |finite, number| finite & number.is_finite());
+        if let (Kind::Numeric { values, .. } | Kind::Numbers(values), true) = (&mut self.kind, finite) {
+            values.extend_from_slice(numbers);
+            return Ok(());
+        }
+        numbers.iter().zip(first..).try_for_each(|(number, row)| self.number(*number, Place::Row(row)))
+    }
+
     /// Appends a truth value of a typed file.
     ///
     /// # Errors

@@ -304,6 +304,9 @@ impl Disclosure {
     }
 }
 
+/// How [`Opened::what`] begins for the tables of all pairs of several parties.
+pub(crate) const OF_PAIRS: &str = "cross-products of";
+
 /// What opened to one party in sealed mode: exact numbers about columns of both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {

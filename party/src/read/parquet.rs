@@ -5,18 +5,21 @@
 
 use std::cell::Cell as Flag;
 use std::fs::File;
+use std::io::{self, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
+use ::bytes::Bytes as Page;
 use fedreg_common::data::Place;
 use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+use rayon::prelude::*;
 
-use super::rows::Rows;
+use super::rows::{Lane, Rows};
 use super::typed::{self, Cell, Meaning};
 use super::{Bytes, Format, Found, Opened, ReadError};
 
@@ -36,14 +39,73 @@ const START: &[u8] = b"PAR1";
 /// Rows decoded at a time.
 const CHUNK: usize = 8192;
 
+/// Bytes that are read for the head of a page, which is shorter as a rule.
+const HEADER: usize = 1024;
+
+/// Cells of a stretch from which on its columns are read in parallel.
+const PARALLEL: usize = 1 << 17;
+
 fn is_named(found: &Found) -> bool {
     Path::new(&found.name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
 }
 
-/// A table that is being read, one column after the other within each row group or a part of it.
+/// A file that several threads read, each at places of its own: clones of a [`File`] have one position in common.
+struct Shared(Arc<File>);
+
+/// What stands in it from a place on.
+struct Rest {
+    file: Arc<File>,
+    place: u64,
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, place)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, place)
+}
+
+impl Read for Rest {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = read_at(&self.file, bytes, self.place)?;
+        self.place += read as u64;
+        Ok(read)
+    }
+}
+
+impl Length for Shared {
+    fn len(&self) -> u64 {
+        Length::len(&*self.0)
+    }
+}
+
+impl ChunkReader for Shared {
+    type T = BufReader<Rest>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::with_capacity(HEADER, Rest { file: Arc::clone(&self.0), place: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Page, ParquetError> {
+        let mut bytes = Vec::new();
+        // As long as the file says: it may say anything.
+        let room = self.len().saturating_sub(start).min(length as u64);
+        bytes.resize(room as usize, 0);
+        if room < length as u64 {
+            return Err(ParquetError::EOF(format!("expected to read {length} bytes, {room} are there")));
+        }
+        Rest { file: Arc::clone(&self.0), place: start }.read_exact(&mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+/// A table that is being read, column by column within each row group or a part of it.
 struct Table {
     file: String,
-    reader: SerializedFileReader<File>,
+    reader: SerializedFileReader<Shared>,
     picks: Vec<Pick>,
     /// The row group that comes next.
     group: usize,
@@ -66,7 +128,7 @@ struct Pick {
 
 fn open(source: File, file: &str) -> Result<Opened, ReadError> {
     guarded(file, || {
-        let reader = SerializedFileReader::new(source).map_err(|error| damaged(file, &error))?;
+        let reader = SerializedFileReader::new(Shared(Arc::new(source))).map_err(|error| damaged(file, &error))?;
         let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let file = file.to_owned();
@@ -82,22 +144,37 @@ impl Table {
                 break;
             }
             let count = self.left.min(most - rows.len());
-            for at in 0..self.picks.len() {
-                let mut reader = match self.picks[at].open.take() {
-                    Some(reader) => reader,
-                    None => self.column_reader(at)?,
-                };
-                let Pick { meaning, nullable, .. } = self.picks[at];
-                let chunks = Chunks { file: &self.file, nullable, rows: count, first: self.row, at };
-                chunks.column(&mut reader, meaning, rows)?;
-                // One that is read to its end is let go before the next is opened.
-                self.picks[at].open = Some(reader).filter(|_| count < self.left);
-            }
+            self.stretch(count, rows)?;
             rows.end(Place::Row(self.row + 1), count)?;
             self.row += count as u64;
             self.left -= count;
         }
         Ok(())
+    }
+
+    /// Reads some rows of the present row group, several columns at a time where there is enough to do. The columns do not know of each other,
+    /// so that an error is that of the first column that has one in any case.
+    fn stretch(&mut self, count: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        let Table { file, reader, picks, group, left, row, .. } = self;
+        let (is_last, first, group) = (count == *left, *row, *group - 1);
+        let (reader, file) = (&*reader, &**file);
+        let column = |(pick, lane): (&mut Pick, Lane<'_>)| {
+            let mut open = match pick.open.take() {
+                Some(reader) => reader,
+                None => column_reader(reader, file, group, pick.leaf)?,
+            };
+            let chunks = Chunks { file, nullable: pick.nullable, rows: count, first };
+            chunks.column(&mut open, pick.meaning, lane)?;
+            // One that is read to its end is let go before the next is opened.
+            pick.open = Some(open).filter(|_| !is_last);
+            Ok(())
+        };
+        if count.saturating_mul(picks.len()) < PARALLEL {
+            return picks.iter_mut().zip(rows.lanes()).try_for_each(column);
+        }
+        let columns: Vec<_> = picks.iter_mut().zip(rows.lanes()).collect();
+        let read = columns.into_par_iter().map(|each| guarded(file, || column(each)));
+        read.collect::<Vec<Result<(), ReadError>>>().into_iter().collect()
     }
 
     /// Goes to the next row group that has rows; `false` after the last.
@@ -113,11 +190,16 @@ impl Table {
         self.group = index + 1;
         Ok(true)
     }
+}
 
-    fn column_reader(&self, at: usize) -> Result<ColumnReader, ReadError> {
-        let group = self.reader.get_row_group(self.group - 1).map_err(|error| damaged(&self.file, &error))?;
-        group.get_column_reader(self.picks[at].leaf).map_err(|error| damaged(&self.file, &error))
-    }
+fn column_reader(
+    reader: &SerializedFileReader<Shared>,
+    file: &str,
+    group: usize,
+    leaf: usize,
+) -> Result<ColumnReader, ReadError> {
+    let group = reader.get_row_group(group).map_err(|error| damaged(file, &error))?;
+    group.get_column_reader(leaf).map_err(|error| damaged(file, &error))
 }
 
 impl super::Table for Table {
@@ -146,31 +228,33 @@ struct Chunks<'a> {
     rows: usize,
     /// Rows before the stretch.
     first: u64,
-    /// Number of the column among those that were picked.
-    at: usize,
 }
 
 impl Chunks<'_> {
-    fn column(&self, reader: &mut ColumnReader, meaning: Meaning, rows: &mut Rows) -> Result<(), ReadError> {
+    fn column(&self, reader: &mut ColumnReader, meaning: Meaning, mut lane: Lane<'_>) -> Result<(), ReadError> {
+        let lane = &mut lane;
         match reader {
-            ColumnReader::BoolColumnReader(reader) => self.each(reader, rows, |value| Cell::Truth(*value)),
+            ColumnReader::BoolColumnReader(reader) => self.each(reader, lane, |value| Cell::Truth(*value)),
             ColumnReader::Int32ColumnReader(reader) => {
-                self.each(reader, rows, |value| Cell::Whole(meaning.of_32(*value), meaning))
+                self.each(reader, lane, |value| Cell::Whole(meaning.of_32(*value), meaning))
             }
             ColumnReader::Int64ColumnReader(reader) => {
-                self.each(reader, rows, |value| Cell::Whole(meaning.of_64(*value), meaning))
+                self.each(reader, lane, |value| Cell::Whole(meaning.of_64(*value), meaning))
             }
-            ColumnReader::FloatColumnReader(reader) => self.each(reader, rows, |value| Cell::Number(f64::from(*value))),
-            ColumnReader::DoubleColumnReader(reader) => self.each(reader, rows, |value| Cell::Number(*value)),
-            ColumnReader::ByteArrayColumnReader(reader) => self.each(reader, rows, |value| match meaning {
+            ColumnReader::FloatColumnReader(reader) => self.each(reader, lane, |value| Cell::Number(f64::from(*value))),
+            ColumnReader::DoubleColumnReader(reader) => self.batches(reader, |first, batch| match batch.is_full {
+                true => lane.numbers(first, &batch.values[..batch.records]),
+                false => self.cells(lane, first, batch, |value| Cell::Number(*value)),
+            }),
+            ColumnReader::ByteArrayColumnReader(reader) => self.each(reader, lane, |value| match meaning {
                 Meaning::Decimal { .. } => decimal(value.data(), meaning),
                 Meaning::Plain | Meaning::Unsigned | Meaning::Date | Meaning::Moment { .. } => Cell::Text(value.data()),
             }),
             ColumnReader::FixedLenByteArrayColumnReader(reader) => {
-                self.each(reader, rows, |value| decimal(value.data(), meaning))
+                self.each(reader, lane, |value| decimal(value.data(), meaning))
             }
             ColumnReader::Int96ColumnReader(reader) => {
-                self.each(reader, rows, |value| Cell::Whole(typed::nanoseconds(value), meaning))
+                self.each(reader, lane, |value| Cell::Whole(typed::nanoseconds(value), meaning))
             }
         }
     }
@@ -178,8 +262,17 @@ impl Chunks<'_> {
     fn each<T: DataType>(
         &self,
         reader: &mut ColumnReaderImpl<T>,
-        rows: &mut Rows,
+        lane: &mut Lane<'_>,
         cell: impl Fn(&T::T) -> Cell<'_>,
+    ) -> Result<(), ReadError> {
+        self.batches(reader, |first, batch| self.cells(lane, first, batch, &cell))
+    }
+
+    /// Reads the stretch some rows at a time, the first of which is said with them.
+    fn batches<T: DataType>(
+        &self,
+        reader: &mut ColumnReaderImpl<T>,
+        mut give: impl FnMut(u64, Batch<'_, T::T>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let (mut values, mut levels) = (Vec::new(), Vec::new());
         let mut done = 0;
@@ -192,21 +285,41 @@ impl Chunks<'_> {
             if records == 0 {
                 return Err(unreadable(self.file, "a column has fewer values than rows"));
             }
-            let first = self.first + done as u64 + 1;
             let present = if self.nullable { levels.iter().filter(|level| **level == 1).count() } else { records };
             if present > values.len() {
                 return Err(unreadable(self.file, "a value is missing in a page"));
             }
-            let mut next = values.iter();
-            let cells = (0..records).map_while(|record| match self.nullable && levels.get(record) != Some(&1) {
-                true => Some(Cell::Missing),
-                false => next.next().map(&cell),
-            });
-            rows.fill(self.at, first, cells)?;
+            let batch = Batch { records, is_full: present == records, levels: &levels, values: &values };
+            give(self.first + done as u64 + 1, batch)?;
             done += records;
         }
         Ok(())
     }
+
+    fn cells<T>(
+        &self,
+        lane: &mut Lane<'_>,
+        first: u64,
+        batch: Batch<'_, T>,
+        cell: impl Fn(&T) -> Cell<'_>,
+    ) -> Result<(), ReadError> {
+        let Batch { records, levels, values, .. } = batch;
+        let mut next = values.iter();
+        let cells = (0..records).map_while(|record| match self.nullable && levels.get(record) != Some(&1) {
+            true => Some(Cell::Missing),
+            false => next.next().map(&cell),
+        });
+        lane.fill(first, cells)
+    }
+}
+
+/// Some rows of a column.
+struct Batch<'a, T> {
+    records: usize,
+    /// Whether each of them has a value.
+    is_full: bool,
+    levels: &'a [i16],
+    values: &'a [T],
 }
 
 /// A decimal from its bytes: not-a-number, and no id, where it has more of them than its type allows.
@@ -215,7 +328,7 @@ fn decimal(bytes: &[u8], meaning: Meaning) -> Cell<'_> {
 }
 
 /// Finds a column among the leaves of the schema and checks its type.
-fn pick(reader: &SerializedFileReader<File>, file: &str, position: usize, id: bool) -> Result<Pick, ReadError> {
+fn pick(reader: &SerializedFileReader<Shared>, file: &str, position: usize, id: bool) -> Result<Pick, ReadError> {
     const USABLE: &str = "truth values, whole and floating-point numbers, decimals and text can be read, so convert it";
     let schema = reader.metadata().file_metadata().schema_descr();
     let name = schema.root_schema().get_fields()[position].name();
@@ -609,6 +722,87 @@ mod tests {
             let position = 4 + (state >> 33) as usize % (bytes.len() - 4);
             changed[position] = (state >> 20) as u8;
             let _ = attempt(&changed);
+        }
+    }
+
+    /// A table of so many cells that its columns are read in parallel: numbers of all kinds, some of them missing, and ids.
+    fn wide(change: impl Fn(usize, usize, f64) -> f64) -> (TempDir, PathBuf) {
+        const ROWS: usize = 2 * PARALLEL / 40;
+        let doubles: String = (0..40).map(|at| format!("optional double c{at};")).collect();
+        let schema =
+            format!("message m {{ required binary id (UTF8); {doubles} optional int32 n; optional boolean t; }}");
+        let group = |from: usize| {
+            let rows = || from..from + ROWS;
+            let double = |at: usize| {
+                let value = |row: usize| change(at, row, (row * (at + 1)) as f64 / 7.0);
+                let some = |row: usize| (!at.is_multiple_of(3) || row % 11 != 4).then(|| value(row));
+                Cells::Double(rows().map(some).collect())
+            };
+            let mut cells = vec![Cells::Text(rows().map(|row| Some(&*format!("p{row}").leak())).collect())];
+            cells.extend((0..40).map(double));
+            cells.push(Cells::Int32(rows().map(|row| (row % 5 > 0).then_some(row as i32)).collect()));
+            cells.push(Cells::Truth(rows().map(|row| Some(row % 2 == 0)).collect()));
+            cells
+        };
+        write(&schema, vec![group(0), group(ROWS)])
+    }
+
+    #[test]
+    fn columns_that_are_read_in_parallel_hold_what_they_hold_one_after_the_other() {
+        let (_folder, path) = wide(|_, _, value| value);
+        let whole = read_file(&path, &with_id()).unwrap();
+        let mut table = batches(&path, &with_id()).unwrap();
+        let mut row = 0;
+        while let Some(frame) = table.next(997).unwrap() {
+            let rows = row..row + frame.rows();
+            for (few, column) in frame.columns().iter().zip(whole.columns()) {
+                match (&few.values, &column.values) {
+                    (Values::Numeric(few), Values::Numeric(all)) => {
+                        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+                        assert_eq!(bits(few), bits(&all[rows.clone()]), "{}", column.name);
+                    }
+                    (Values::Boolean(few), Values::Boolean(all)) => assert_eq!(few[..], all[rows.clone()]),
+                    _ => panic!("{} is of two kinds", column.name),
+                }
+            }
+            let ids = (0..frame.rows()).map(|at| whole.ids().unwrap().bytes(row + at));
+            assert!(frame.ids().unwrap().iter().eq(ids));
+            row = rows.end;
+        }
+        assert!(row == whole.rows() && row * whole.columns().len() > 4 * PARALLEL && whole.columns().len() == 42);
+        assert_eq!(numbers(&whole, "c3")[4], None);
+        assert_eq!(numbers(&whole, "c4")[row - 1], Some((row - 1) as f64 * 5.0 / 7.0));
+    }
+
+    #[test]
+    fn of_several_columns_with_errors_the_first_one_is_named_with_its_row_wherever_the_others_have_theirs() {
+        let (_folder, path) = wide(|at, row, value| match (at, row) {
+            (8, 9000) | (20, 7000) | (35, 6600) => f64::NAN,
+            _ => value,
+        });
+        let columns = |names: &[&str]| Request {
+            columns: Some((0..30).map(|at| format!("c{at}")).filter(|name| !names.contains(&&name[..])).collect()),
+            ..Request::default()
+        };
+        for _ in 0..5 {
+            let message = chain(&read_file(&path, &columns(&[])).unwrap_err());
+            assert!(message.contains("column `c8`, row 9001: `NaN` is not a value"), "{message}");
+            let message = chain(&read_file(&path, &columns(&["c8"])).unwrap_err());
+            assert!(message.contains("column `c20`, row 7001: `NaN` is not a value"), "{message}");
+        }
+        assert!(read_file(&path, &columns(&["c8", "c20"])).is_ok());
+        let bytes = std::fs::read(&path).unwrap();
+        let (folder, mut state) = (tempfile::tempdir().unwrap(), 1u64);
+        let broken = folder.path().join("broken.parquet");
+        for _ in 0..20 {
+            let mut changed = bytes.clone();
+            for _ in 0..20 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let position = 4 + (state >> 33) as usize % (bytes.len() - 4);
+                changed[position] = (state >> 20) as u8;
+            }
+            std::fs::write(&broken, &changed).unwrap();
+            let _ = read_file(&broken, &with_id());
         }
     }
 

@@ -167,26 +167,10 @@ impl Rows {
         put.map_err(|source| self.refused(source))
     }
 
-    /// Puts cells of this column, that of row `first` being the first; where they go is looked up once.
-    ///
-    /// # Errors
-    ///
-    /// As [`Rows::put`].
-    #[inline(always)]
-    pub(super) fn fill<'c>(
-        &mut self,
-        at: usize,
-        first: u64,
-        cells: impl Iterator<Item = Cell<'c>>,
-    ) -> Result<(), ReadError> {
-        let mut cells = (first..).map(Place::Row).zip(cells);
-        let filled = match &mut self.targets[at] {
-            Target::Column(column) => cells.try_for_each(|(place, cell)| cell.into_column(column, place)),
-            other @ (Target::Ids { .. } | Target::Values(_) | Target::Texts(_)) => {
-                cells.try_for_each(|(place, cell)| other.put(cell, place, self.torn))
-            }
-        };
-        filled.map_err(|source| self.refused(source))
+    /// The columns that were picked, in order, each for cells of its own.
+    pub(super) fn lanes(&mut self) -> impl Iterator<Item = Lane<'_>> {
+        let (file, torn) = (&*self.file, self.torn);
+        self.targets.iter_mut().map(move |target| Lane { target, torn, file })
     }
 
     /// Says that the cells of a given number of rows are all there, which stand one after the other from `first` on.
@@ -256,6 +240,46 @@ impl Rows {
     #[cold]
     fn refused(&self, source: DataError) -> ReadError {
         ReadError::data(&self.file)(source)
+    }
+}
+
+/// One column on its way, which knows of no other: several can be filled at a time.
+pub(super) struct Lane<'r> {
+    target: &'r mut Target,
+    torn: bool,
+    file: &'r str,
+}
+
+impl Lane<'_> {
+    /// Puts cells, that of row `first` being the first; where they go is looked up once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rows::put`].
+    #[inline(always)]
+    pub(super) fn fill<'c>(&mut self, first: u64, cells: impl Iterator<Item = Cell<'c>>) -> Result<(), ReadError> {
+        let mut cells = (first..).map(Place::Row).zip(cells);
+        let filled = match &mut *self.target {
+            Target::Column(column) => cells.try_for_each(|(place, cell)| cell.into_column(column, place)),
+            other @ (Target::Ids { .. } | Target::Values(_) | Target::Texts(_)) => {
+                cells.try_for_each(|(place, cell)| other.put(cell, place, self.torn))
+            }
+        };
+        filled.map_err(ReadError::data(self.file))
+    }
+
+    /// The same of numbers, none of which is missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Rows::put`].
+    pub(super) fn numbers(&mut self, first: u64, numbers: &[f64]) -> Result<(), ReadError> {
+        match self.target {
+            Target::Column(column) => column.numbers(numbers, first).map_err(ReadError::data(self.file)),
+            Target::Ids { .. } | Target::Values(_) | Target::Texts(_) => {
+                self.fill(first, numbers.iter().map(|number| Cell::Number(*number)))
+            }
+        }
     }
 }
 

@@ -29,7 +29,6 @@ mod tests;
 
 pub use self::folds::fold_numbers;
 pub use self::limits::{Sizes, allowed};
-pub(super) use self::opened::OF_PAIRS;
 pub use self::opened::{Opening, OpeningOfSeveral};
 pub use self::penalised::{count as lambdas, factor_numbers, path_numbers};
 pub(super) use self::reduction::{read_reduction, reduction_values};

@@ -5,11 +5,10 @@ use maud::html;
 use super::{SMALLEST_SHARE, party};
 use crate::glm::Family;
 use crate::id::Role;
-use crate::methods::vertical::sealed::OF_PAIRS;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
-use crate::report::{Disclosure, Opened, Report, plot};
+use crate::report::{Disclosure, OF_PAIRS, Opened, Report, plot};
 
 /// Columns that are named in the text; all of them are in JSON and HTML.
 const NAMED_COLUMNS: usize = 5;

@@ -3,10 +3,7 @@
 use super::folds::fold_numbers;
 use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
-use crate::report::Opened;
-
-/// How the tables of several parties begin in a report.
-pub(in super::super) const OF_PAIRS: &str = "cross-products of";
+use crate::report::{OF_PAIRS, Opened};
 
 /// Who opens something to the peer, and what both parties have.
 #[derive(Debug, Clone, Copy)]
