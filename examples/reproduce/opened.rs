@@ -156,12 +156,12 @@ fn among_three(run: &Run, document: &mut Document) -> anyhow::Result<()> {
     table.ours(row("crossprod, two parties, 5+5", &two));
     table.ours(row("trusted curator (simulated)", &curator));
     document.table(table);
-    for ((epsilon, three), two) in EPSILONS.iter().zip(three).zip(two) {
-        if !run.quick {
-            document.target(
-                three <= MOST_OF_TWO * two,
-                format!("three parties within {MOST_OF_TWO} of two at epsilon {epsilon}: {}", number(three / two)),
-            );
+    for (of, rows) in [(three, "rows of norm 1"), (alike, "columns as those of two")] {
+        for ((epsilon, three), two) in EPSILONS.iter().zip(of).zip(two) {
+            let words = format!("three parties, {rows}, within {MOST_OF_TWO} of two at epsilon {epsilon}");
+            if !run.quick {
+                document.target(three <= MOST_OF_TWO * two, format!("{words}: {}", number(three / two)));
+            }
         }
     }
     Ok(())

@@ -189,11 +189,7 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
             "`model.family` is poisson: a sealed poisson fit is for two parties, alice and bob",
         ),
         (&["--parties", two, "--mode", "sealed", "--lambda", "1"], 2, "`penalty` is given"),
-        (
-            &["--parties", two, "--mode", "private", "--epsilon", "1"],
-            2,
-            "`mode` is \"private\", which is for two parties",
-        ),
+        (&["--parties", two, "--mode", "private", "--mechanism", "residual"], 2, "`privacy.mechanism` is \"residual\""),
         (&["--parties", "carol=bmi"], 2, "`parties` names one party"),
         (&["--parties", &seventeen], 2, "`parties` names 17 parties"),
         (&["--parties", two, "--leader", "dave"], 2, "`leader` names dave"),

@@ -34,18 +34,18 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     Ok(Box::new(RunAccount::new(ledger, opening, rows)))
 }
 
-/// What opened of this party's data set in runs other than this one; nothing where there is no ledger yet.
+/// What opened of this party's data set in runs other than this one; where there is no ledger yet, in plain runs.
 ///
 /// # Errors
 /// A ledger that refuses.
 pub(crate) fn before(config: &Config, run: Option<RunId>) -> Result<Before, LedgerError> {
     let opened = match config.anchor() {
         Ok(anchor) => ledger::open(&config.ledger(), &anchor),
-        Err(_) if !config.ledger().exists() => return Ok(Before::default()),
+        Err(_) if !config.ledger().exists() => return Ok(plain::before(&config.ledger(), &config.data_set())),
         Err(error) => Err(error),
     };
     match opened {
-        Err(error) if error.is_missing() => Ok(Before::default()),
+        Err(error) if error.is_missing() => Ok(plain::before(&config.ledger(), &config.data_set())),
         Err(error) => Err(error),
         Ok(mut ledger) => {
             ledger.opened_before(&config.data_set(), &run.map_or_else(String::new, |run| run.to_string()))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::id::{Digest, RunId};
-use fedreg_common::privacy::ledger::{Ledger, LedgerError, Opening, PersonDigests, PlainRun};
+use fedreg_common::privacy::ledger::{Before, Ledger, LedgerError, Opening, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -133,6 +133,17 @@ pub(crate) fn take_in(opened: &mut Ledger<LedgerFile>) -> Result<(), Failure> {
     Ok(last.into_values().try_for_each(|line| count(opened, line))?)
 }
 
+/// What runs have let open of a data set that stand beside the place of a ledger that is not there.
+pub(crate) fn before(ledger: &Path, data_set: &str) -> Before {
+    let text = std::fs::read(place(ledger)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<PlainLine>(line).ok());
+    // A run has a line for its beginning and one for its end, which counts.
+    let runs: BTreeMap<String, u64> =
+        lines.filter(|line| line.data_set == data_set).filter_map(|line| Some((line.run, line.numbers?))).collect();
+    Before { runs: runs.len() as u64, numbers: runs.values().sum() }
+}
+
 fn as_run(line: PlainLine, persons: PersonDigests) -> PlainRun {
     let PlainLine { run, data_set, peers, study, .. } = line;
     PlainRun { run, data_set, persons, peers, study }
@@ -217,6 +228,32 @@ mod tests {
             6,
             "each is taken in once"
         );
+    }
+
+    #[test]
+    fn a_check_before_there_is_a_ledger_counts_the_plain_runs_that_stand_beside_its_place() {
+        let home = Home(tempfile::tempdir().unwrap());
+        let anyone = |_: &[u8; 32]| Ok(PersonDigests::anyone());
+        for (run, data_set, numbers) in [
+            ("first", "hand", Some(900)),
+            ("first", "hand", Some(300)),
+            ("second", "hand", Some(20)),
+            ("third", "other", Some(5)),
+            ("fourth", "hand", None),
+        ] {
+            let line = PlainLine {
+                run: run.to_string(),
+                data_set: data_set.to_string(),
+                data: "hand.csv".to_string(),
+                peers: vec!["bob".to_string()],
+                study: "digest".to_string(),
+                time: 0,
+                numbers,
+            };
+            record(&home.ledger(), Ok(home.anchor()), line, anyone).unwrap();
+        }
+        assert_eq!(before(&home.ledger(), "hand"), Before { runs: 2, numbers: 320 });
+        assert_eq!(before(&home.ledger(), "nothing"), Before::default());
     }
 
     #[test]

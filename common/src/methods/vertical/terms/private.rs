@@ -153,7 +153,7 @@ impl Study<Vertical> {
             (
                 "outcome.held_by",
                 held_by.is_alone(),
-                "private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not protected from any"
+                "is one party: private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not protected from any"
                     .to_string(),
             ),
         ];
