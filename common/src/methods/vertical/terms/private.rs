@@ -51,9 +51,6 @@ impl Study<Vertical> {
             return wrong("privacy.rounds", format!("must be from 1 to {MOST_ROUNDS}, got {}", terms.rounds));
         }
         check_positive("privacy.clip", Some(terms.clip), "number")?;
-        if self.is_of_several() {
-            self.check_several(terms)?;
-        }
         match terms.mechanism {
             Mechanism::Residual => {}
             Mechanism::Crossprod => self.check_crossprod(terms)?,
@@ -165,6 +162,9 @@ impl Study<Vertical> {
 
     /// Refuses a family for which no sensitivity is proved, and what a private binomial model has no place for.
     fn check_family(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
+        if self.is_of_several() {
+            self.check_several(terms)?;
+        }
         let method = &self.method;
         match (method.family, terms.mechanism) {
             (Family::Gaussian, Mechanism::Residual | Mechanism::Crossprod) => return Ok(()),
