@@ -9,6 +9,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
+use world::spoiler::{self, Fault, Spoil};
 use world::{DEMO, Ended, Running, World, demo, eventually};
 
 const THREE: &str = r#"
@@ -726,4 +727,50 @@ fn a_dealer_or_a_coordinator_that_is_killed_ends_a_sealed_run_of_three_for_all()
         assert_eq!(ended.code, 69, "{}", ended.log);
         assert!(ended.log.contains("coordinator"), "{}", ended.log);
     }
+}
+
+/// A run of three in which the line from bob to the leader is spoiled; every digit of its coefficients.
+fn spoiled_run(study: &str, spoils: &[Spoil]) -> String {
+    let world = three();
+    world.write("study.toml", study);
+    let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
+    let leader = free();
+    // The random choices of a run move its last digits.
+    let party = |name: &str, leader: &str| one(&world, name, [&address, leader, "60"], &["--seed", "7"]);
+    let (carol, alice) = (party("carol", &leader), party("alice", &leader));
+    eventually(|| fs::read_to_string(&carol.log).unwrap().contains("listening at").then_some(()));
+    let bob = party("bob", &spoiler::before(leader.clone(), spoils));
+    let ended = [bob, carol, alice].map(Running::end);
+    let logs: Vec<&str> = ended.iter().map(|ended| &ended.log[..]).collect();
+    assert!(ended.iter().all(|ended| ended.code == 0), "{spoils:?}\n{}", logs.join("\n---\n"));
+    // The coordinator may wait for a goodbye that was lost.
+    drop(coordinator);
+    let report = read(&world, "bob/report.json");
+    format!("{} {} {}", report["rounds"], report["deviance"], report["coefficients"])
+}
+
+/// Cuts at places drawn from seeds, in either direction, on the first three connections.
+fn cut_anywhere(study: &str, longest: usize) {
+    let clean = spoiled_run(study, &[]);
+    let mut state = 15_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..6 {
+        let faults = [Fault::Cut, Fault::HalfClose, Fault::Flip];
+        let spoils: Vec<Spoil> =
+            (0..3).map(|_| Spoil { fault: faults[draw(3)], back: draw(2) == 1, at: draw(longest) }).collect();
+        assert_eq!(spoiled_run(study, &spoils), clean, "{spoils:?}");
+    }
+}
+
+#[test]
+fn a_line_to_the_leader_that_is_cut_anywhere_gives_the_bits_of_a_clean_run() {
+    cut_anywhere(THREE, 9000);
+}
+
+#[test]
+fn a_line_to_the_leader_that_is_cut_anywhere_in_sealed_mode_gives_the_bits_of_a_clean_run() {
+    cut_anywhere(&format!("mode = \"sealed\"\n{THREE}"), 9000);
 }
