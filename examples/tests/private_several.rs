@@ -99,8 +99,10 @@ fn command(world: &World, name: &str, words: &[&str]) -> Output {
 fn party(world: &World, name: &str, [command, coordinator, leader, wait]: [&str; 4]) -> Running {
     let line = if name == "carol" { ["--listen", leader] } else { ["--connect", leader] };
     let data = format!("{name}.csv");
-    let fixed = [command, "--coordinator", coordinator, "--wait", wait, "--data", &data, "--out", name];
-    world.start(name, &[&fixed[..], &line].concat())
+    let fixed = [command, "--coordinator", coordinator, "--wait", wait, "--data", &data];
+    // A match stays in the state folder, where the fit looks for it.
+    let out = ["--out", name];
+    world.start(name, &[&fixed[..], &line, if command == "fit" { &out } else { &[] }].concat())
 }
 
 /// The coordinator and the three, of which carol leads.
