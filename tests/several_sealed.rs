@@ -1,6 +1,6 @@
 //! Sealed fits of several parties over simulated lines: what leaves and opens, and what is refused.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use fedreg_common::conversation::Opening;
@@ -15,10 +15,10 @@ use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::openings::{Account, NotOpened, OneRun, Opens};
 use fedreg_common::secure::open::Limits;
 use fedreg_common::secure::ring::{Elements, Width};
-use fedreg_common::session::{Abort, PeerFault, Session, Turn};
+use fedreg_common::session::{Abort, PeerFault};
 use fedreg_common::sim::dealer::dealer;
 use fedreg_common::sim::pair::Faults;
-use fedreg_common::sim::several::run_several_dealt;
+use fedreg_common::sim::several::{run_several_dealt, run_spoiled};
 use fedreg_common::study::{CoefficientTerms, Study, Vertical};
 use fedreg_tests::several::{LOOSE, blocks, fitted, run_sealed, sealed_sessions, study_sealed, study_to_all};
 use fedreg_tests::vectors::{self, Case, Glm};
@@ -244,57 +244,12 @@ fn told_twice(case: &Case, mut again: impl FnMut(Role, &Message) -> Option<Messa
 fn followed(
     study: &Study<Vertical>,
     case: &Case,
-    mut spoil: impl FnMut(Role, Role, &mut Message) -> Option<Message>,
+    spoil: impl FnMut(Role, Role, &mut Message) -> Option<Message>,
 ) -> Option<(Role, Abort)> {
     let study = Arc::new(study.clone());
-    let parties = study.parties_in_order();
     let (mut hub, mut followers) =
         sealed_sessions(&study, |role| frame(&study, role, &case.file()), LOOSE, |_| Box::new(OneRun)).unwrap();
-    let mut deal = dealer(&study, RUN, |_, _| {});
-    let mut waiting: VecDeque<(Role, Role, Message)> = VecDeque::new();
-    for follower in &mut followers {
-        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
-        waiting.push_back((follower.role(), parties[0], message.into()));
-    }
-    loop {
-        let mut orders = Vec::new();
-        while let Some(order) = hub.order() {
-            orders.push((0, order));
-        }
-        for (at, follower) in followers.iter_mut().enumerate() {
-            while let Some(order) = follower.order() {
-                orders.push((at + 1, order));
-            }
-        }
-        for (at, order) in orders {
-            let dealt = deal(at, order).into_iter();
-            waiting.extend(dealt.map(|(to, message)| (Role::Coordinator, parties[to], message)));
-        }
-        let (from, to, mut message) = waiting.pop_front()?;
-        if let Some(more) = spoil(from, to, &mut message) {
-            waiting.push_front((from, to, more));
-        }
-        if to == parties[0] {
-            let says = match hub.receive(from, message) {
-                Ok(says) => says,
-                Err(abort) => return Some((to, abort)),
-            };
-            for (peer, turn) in says {
-                if let Turn::Send(message) | Turn::FinishAndSend { last: message, .. } = turn {
-                    waiting.push_back((to, peer, message.into()));
-                }
-            }
-            continue;
-        }
-        let follower = followers.iter_mut().find(|follower| follower.role() == to).unwrap();
-        match follower.receive(from, message) {
-            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => {
-                waiting.push_back((to, parties[0], answer.into()));
-            }
-            Ok(Turn::Wait | Turn::Finish(_)) => {}
-            Err(abort) => return Some((to, abort)),
-        }
-    }
+    run_spoiled(&mut hub, &mut followers, dealer(&study, RUN, |_, _| {}), spoil)
 }
 
 fn changed(entries: &mut Elements) {

@@ -9,11 +9,11 @@ mod world;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use ledgers::{delay, hold, let_go, records, stored};
 use serde_json::Value;
-use world::{DEMO, Running, STUDY, World, assert_codes, demo, eventually};
+use world::{Running, STUDY, World, assert_codes, demo, eventually};
 
 const PRIVATE: &str = r#"
     [columns.a]
@@ -49,17 +49,7 @@ fn privacy(world: &World, role: &str, words: &[&str]) -> Output {
 }
 
 fn command(world: &World, role: &str, words: &[&str]) -> Output {
-    Command::new(DEMO)
-        .args(["--role", role])
-        .args(words)
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
-        .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
-        .args(["--authority", "authority.pem"])
-        .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
-        .current_dir(world.path(""))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    world.asked(role, "--connect", words)
 }
 
 fn told(output: &Output) -> (i32, String, String) {

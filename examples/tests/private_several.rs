@@ -8,11 +8,11 @@ mod world;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use ledgers::{hold, let_go, records};
 use serde_json::Value;
-use world::{DEMO, Ended, Running, World, demo, eventually};
+use world::{Ended, Running, World, demo, eventually};
 
 const NAMES: [&str; 3] = ["carol", "alice", "bob"];
 
@@ -81,19 +81,7 @@ fn world_of(study: &str, rows: u32, runs: f64, more: &str, lacks: fn(usize, u32)
 }
 
 fn command(world: &World, name: &str, words: &[&str]) -> Output {
-    let line = if name == "carol" { ["--listen", "127.0.0.1:0"] } else { ["--connect", "127.0.0.1:9"] };
-    Command::new(DEMO)
-        .args(["--role", name])
-        .args(words)
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9"])
-        .args(line)
-        .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state")])
-        .args(["--authority", "authority.pem"])
-        .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
-        .current_dir(world.path(""))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    world.asked(name, if name == "carol" { "--listen" } else { "--connect" }, words)
 }
 
 fn party(world: &World, name: &str, [command, coordinator, leader, wait]: [&str; 4]) -> Running {

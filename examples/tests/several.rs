@@ -135,6 +135,23 @@ fn read(world: &World, file: &str) -> Value {
     serde_json::from_slice(&fs::read(world.path(file)).unwrap()).unwrap()
 }
 
+/// That a merged report of the shipped data has the coefficients and errors of R, within this share of each.
+fn as_in_r(merged: &Value, share: f64) {
+    let rows = merged["coefficients"].as_array().unwrap();
+    assert_eq!(rows.len(), DIABETES.len());
+    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
+        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
+        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < share;
+        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
+    }
+}
+
+/// The cross-products that opened of a party's columns, by number and receiver.
+fn opened_of(merged: &Value, role: &str) -> Vec<(u64, String)> {
+    let all = merged["disclosure"][role]["opened"].as_array().unwrap().iter();
+    all.map(|table| (table["numbers"].as_u64().unwrap(), table["to"].as_str().unwrap().to_string())).collect()
+}
+
 #[test]
 fn three_parties_fit_the_shipped_data_as_r_does_and_every_report_is_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,13 +160,7 @@ fn three_parties_fit_the_shipped_data_as_r_does_and_every_report_is_written() {
     let output = demo(&[&["vertical", "--parties", PARTIES], &flags[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = printed["coefficients"].as_array().unwrap();
-    assert_eq!(rows.len(), DIABETES.len());
-    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
-        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
-        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-9;
-        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
-    }
+    as_in_r(&printed, 1e-9);
     assert_eq!(printed["parties"], serde_json::json!(["clinic", "lab", "office"]));
     for role in ["clinic", "lab", "office"] {
         let own: Value = serde_json::from_slice(&fs::read(out.join(role).join("report.json")).unwrap()).unwrap();
@@ -407,21 +418,12 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
     assert_eq!(seen.len(), 3, "{seen:?}");
     assert!(seen[0].contains("opened to clinic") && seen[2].contains("opened to office"), "{seen:?}");
     let merged: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
-    let rows = merged["coefficients"].as_array().unwrap();
-    assert_eq!(rows.len(), DIABETES.len());
-    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
-        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
-        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-8;
-        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
-    }
+    as_in_r(&merged, 1e-8);
     assert!(merged["notes"][0].as_str().unwrap().contains("were loosened for this rehearsal"), "{}", merged["notes"]);
     assert_eq!((&merged["mode"], &merged["termination"]), (&Value::from("sealed"), &Value::from("converged")));
 
     // Of ten columns: the tables of laboratory and office with all others and the outcome; to each its part of the solution.
-    let opened = |role: &str| -> Vec<(u64, String)> {
-        let all = merged["disclosure"][role]["opened"].as_array().unwrap().iter();
-        all.map(|table| (table["numbers"].as_u64().unwrap(), table["to"].as_str().unwrap().to_string())).collect()
-    };
+    let opened = |role: &str| opened_of(&merged, role);
     let to = |numbers: &[u64], to: &str| numbers.iter().map(|n| (*n, to.to_string())).collect::<Vec<_>>();
     assert_eq!(opened("lab"), to(&[6 * 5, 2, 6], "clinic"));
     assert_eq!(opened("office"), to(&[2 * 9, 2], "clinic"));
@@ -490,17 +492,8 @@ fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_n
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
     let merged: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
-    let rows = merged["coefficients"].as_array().unwrap();
-    assert_eq!(rows.len(), DIABETES.len());
-    for (row, (party, term, estimate, error)) in rows.iter().zip(DIABETES) {
-        assert_eq!((row["party"].as_str().unwrap(), row["term"].as_str().unwrap()), (party, term));
-        let near = |name: &str, expected: f64| (row[name].as_f64().unwrap() / expected - 1.0).abs() < 1e-8;
-        assert!(near("estimate", estimate) && near("std_error", error), "{row}");
-    }
-    let opened = |role: &str| -> Vec<(u64, String)> {
-        let all = merged["disclosure"][role]["opened"].as_array().unwrap().iter();
-        all.map(|table| (table["numbers"].as_u64().unwrap(), table["to"].as_str().unwrap().to_string())).collect()
-    };
+    as_in_r(&merged, 1e-8);
+    let opened = |role: &str| opened_of(&merged, role);
     let to = |all: &[(u64, &str)]| all.iter().map(|(n, to)| (*n, to.to_string())).collect::<Vec<_>>();
     assert_eq!(opened("lab"), to(&[(6 * 5, "clinic"), (6 * 5, "office"), (2, "clinic"), (6, "clinic")]));
     assert_eq!(opened("office"), to(&[(2 * 9, "clinic"), (2 * 9, "lab"), (2, "clinic")]));
@@ -569,19 +562,8 @@ fn every_party_of_a_sealed_run_of_three_has_an_account_of_what_it_let_open() {
 fn accounts(world: &World, all: [(&str, u64); 3]) {
     codes(&end(start(world)), 0);
     for (name, numbers) in all {
-        let data = format!("{name}.csv");
-        let tls =
-            ["--authority", "authority.pem", "--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")];
-        let state = format!("{name}-state");
-        let line = if name == "carol" { ["--listen", "127.0.0.1:0"] } else { ["--connect", "127.0.0.1:9"] };
-        let place = ["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--state", &state, "--data", &data];
-        let output = Command::new(DEMO)
-            .args(["--role", name, "privacy", "status", "--format", "json"])
-            .args(place.iter().chain(&tls).chain(&line))
-            .env("XDG_STATE_HOME", world.path("state-home"))
-            .current_dir(world.folder.path())
-            .output()
-            .unwrap();
+        let line = if name == "carol" { "--listen" } else { "--connect" };
+        let output = world.asked(name, line, &["privacy", "status", "--format", "json"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!([&status[0]["numbers_opened"], &status[0]["runs_opened"]], [numbers, 1], "{name}: {status}");

@@ -194,3 +194,58 @@ impl<F: FnMut(Role, &Message), O> Network<F, O> {
         }
     }
 }
+
+/// Runs a leader against its followers with a dealer, where `spoil` sees what one says to another: it may change the message, and have a
+/// further one follow it. Says by whom the run was ended, and why; none where nobody has ended it.
+///
+/// # Panics
+/// A follower does not speak first.
+pub fn run_spoiled<C, S>(
+    hub: &mut Hub<C>,
+    followers: &mut [S],
+    mut deal: impl FnMut(usize, Order) -> Vec<(usize, Message)>,
+    mut spoil: impl FnMut(Role, Role, &mut Message) -> Option<Message>,
+) -> Option<(Role, Abort)>
+where
+    C: Centre,
+    S: Session<Inbound = Message, Outbound = Released<Message>, Output = C::Output>,
+{
+    let leader = hub.role();
+    let parties: Vec<Role> = std::iter::once(leader).chain(followers.iter().map(Session::role)).collect();
+    let mut waiting: VecDeque<(Role, Role, Message)> = VecDeque::new();
+    for follower in followers.iter_mut() {
+        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
+        waiting.push_back((follower.role(), leader, message.into()));
+    }
+    loop {
+        let mut orders: Vec<(usize, Order)> = std::iter::from_fn(|| hub.order()).map(|order| (0, order)).collect();
+        for (at, follower) in followers.iter_mut().enumerate() {
+            orders.extend(std::iter::from_fn(|| follower.order()).map(|order| (at + 1, order)));
+        }
+        for (at, order) in orders {
+            let dealt = deal(at, order).into_iter();
+            waiting.extend(dealt.map(|(to, message)| (Role::Coordinator, parties[to], message)));
+        }
+        let (from, to, mut message) = waiting.pop_front()?;
+        if let Some(more) = spoil(from, to, &mut message) {
+            waiting.push_front((from, to, more));
+        }
+        let Some(follower) = followers.iter_mut().find(|follower| follower.role() == to) else {
+            match hub.receive(from, message) {
+                Err(abort) => return Some((to, abort)),
+                Ok(says) => waiting.extend(says.into_iter().filter_map(|(peer, turn)| match turn {
+                    Turn::Send(message) | Turn::FinishAndSend { last: message, .. } => Some((to, peer, message.into())),
+                    Turn::Wait | Turn::Finish(()) => None,
+                })),
+            }
+            continue;
+        };
+        match follower.receive(from, message) {
+            Err(abort) => return Some((to, abort)),
+            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => {
+                waiting.push_back((to, leader, answer.into()));
+            }
+            Ok(Turn::Wait | Turn::Finish(_)) => {}
+        }
+    }
+}

@@ -188,8 +188,7 @@ fn opened(
         let place = shares.place();
         let mut ledger = SimulatedLedger::reserved(&plan.side(place).releases)?;
         let mut values: Vec<LatticeVector> = Vec::new();
-        for (index, release) in [CrossRelease::Table, CrossRelease::Score, CrossRelease::Share].into_iter().enumerate()
-        {
+        for (index, release) in CrossRelease::OF_ALL.into_iter().enumerate() {
             let query = match plan.query(place, release, block.clipped(), outcome)? {
                 Some(query) => query,
                 None => plan.shares_of_several(&shares).map_err(|_| SimulationError::NoEstimate)?,

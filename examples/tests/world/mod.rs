@@ -6,7 +6,7 @@ pub(crate) mod spoiler;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fedreg_proto::certs::{self, Authority, NewFile, Subject, Validity};
@@ -94,6 +94,22 @@ impl World {
 
     pub(crate) fn start(&self, role: &str, arguments: &[&str]) -> Running {
         self.start_as(role, role, arguments)
+    }
+
+    /// What a command of a party says that opens no connection; `line` is the flag by which the party meets the others.
+    pub(crate) fn asked(&self, name: &str, line: &str, words: &[&str]) -> Output {
+        Command::new(DEMO)
+            .args(["--role", name])
+            .args(words)
+            .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", line, "127.0.0.1:9"])
+            .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state")])
+            .args(["--authority", "authority.pem"])
+            .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
+            .env("XDG_STATE_HOME", self.path("state-home"))
+            .current_dir(self.path(""))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
     }
 
     /// A program of a role, with the certificate of a given name.

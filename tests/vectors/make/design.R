@@ -54,3 +54,14 @@ formula_design <- function(case, folder) {
   if (!isTRUE(case$intercept)) m <- m[, -1, drop = FALSE]
   m
 }
+
+# The rows of a design that count, by their weights, and its columns but those that a fit sets aside.
+counted <- function(case, d) {
+  used <- if (is.null(d$weights)) rep(TRUE, d$n) else d$weights > 0
+  list(
+    y = d$y[used], n = sum(used),
+    w = if (is.null(d$weights)) rep(1, sum(used)) else d$weights[used],
+    o = if (is.null(d$offset)) rep(0, sum(used)) else d$offset[used],
+    x = d$x[used, !(colnames(d$x) %in% unlist(case$aliased)), drop = FALSE]
+  )
+}

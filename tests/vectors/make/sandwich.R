@@ -15,11 +15,8 @@ one <- function(file) {
   case <- fromJSON(file, simplifyVector = FALSE)
   if ("fewer_rows_than_columns" %in% unlist(case$tags)) return(NULL)
   d <- design(case, folder)
-  used <- if (is.null(d$weights)) rep(TRUE, d$n) else d$weights > 0
-  y <- d$y[used]; n <- length(y)
-  w <- if (is.null(d$weights)) rep(1, n) else d$weights[used]
-  o <- if (is.null(d$offset)) rep(0, n) else d$offset[used]
-  x <- d$x[used, !(colnames(d$x) %in% unlist(case$aliased)), drop = FALSE]
+  rows <- counted(case, d)
+  y <- rows$y; n <- rows$n; w <- rows$w; o <- rows$o; x <- rows$x
   terms <- colnames(x)
   # An intercept takes the means out, which changes no slope; its own error needs the columns as they are.
   centre <- if (case$intercept) c(0, colMeans(x[, -1, drop = FALSE])) else rep(0, ncol(x))

@@ -81,13 +81,10 @@ one <- function(file) {
   case <- fromJSON(file, simplifyVector = FALSE)
   if ("fewer_rows_than_columns" %in% unlist(case$tags)) return(NULL)
   d <- design(case, folder)
-  used <- if (is.null(d$weights)) rep(TRUE, d$n) else d$weights > 0
-  y <- d$y[used]; n <- length(y)
-  w <- if (is.null(d$weights)) rep(1, n) else d$weights[used]
-  o <- if (is.null(d$offset)) rep(0, n) else d$offset[used]
+  rows <- counted(case, d)
+  y <- rows$y; n <- rows$n; w <- rows$w; o <- rows$o; x <- rows$x
   aliased <- unlist(case$aliased)
   kept <- !(colnames(d$x) %in% aliased)
-  x <- d$x[used, kept, drop = FALSE]
   columns <- c(unlist(case$alice), unlist(case$bob))
   frame <- read_table(file.path(folder, case$data), used_by(case))
   width <- sapply(columns, function(name) if (is.factor(frame[[name]])) nlevels(frame[[name]]) - 1 else 1)

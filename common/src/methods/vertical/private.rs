@@ -8,7 +8,7 @@
 //!    computed from noised values alone; by the mechanism `crossprod`: noised statistics of each side, and one table between the blocks
 //!    on shares that get their noise before they leave; in a binomial fit two gradients after it in the same way.
 //!
-//! Of several parties each speaks with the leader alone ([`several`]); the leader's end is
+//! Of several parties each speaks with the leader alone (`private/several.rs`); the leader's end is
 //! [`Hub::private`](super::several::Hub::private).
 //!
 //! Whatever noised value comes in after the reservation is kept in the ledger before it is acted on, and whatever noised value goes out was
@@ -28,7 +28,7 @@ mod tests;
 pub use self::held::Setting;
 pub use self::session::{PrivateSession, has_changed};
 pub use self::several::SeveralSession;
-pub(super) use self::several::{Own, Release};
+pub(super) use self::several::{Own, expected};
 pub use self::table::Table;
 
 use crate::fit::Coefficient;

@@ -98,6 +98,16 @@ pub enum CrossRelease {
     Share,
 }
 
+impl CrossRelease {
+    /// What a party releases where all hold the outcome, in the order of its plan.
+    pub const OF_ALL: [CrossRelease; 3] = [CrossRelease::Table, CrossRelease::Score, CrossRelease::Share];
+
+    /// The one after it in that order.
+    pub fn next(self) -> Option<CrossRelease> {
+        CrossRelease::OF_ALL.into_iter().skip_while(|release| *release != self).nth(1)
+    }
+}
+
 /// The releases of one side with their noise, from public facts alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrossSide {
@@ -211,6 +221,11 @@ impl CrossSide {
     /// The releases in their order.
     pub fn order(&self) -> &[CrossRelease] {
         &self.order
+    }
+
+    /// The place of a release in that order.
+    pub fn index(&self, release: CrossRelease) -> Option<u32> {
+        Some(self.order.iter().position(|planned| *planned == release)? as u32)
     }
 
     /// Every release in its order: what it is, and the standard deviation of its noise. All of them go to the peer.
@@ -638,7 +653,7 @@ fn all_hold(width: usize, root: f64, scale: ShareScale, sensitivity: f64) -> Opt
         score_sigma: noise_scale(2.0, width, score).ok()?.0,
         share_sigma: scale.sigma(),
         releases,
-        order: vec![CrossRelease::Table, CrossRelease::Score, CrossRelease::Share],
+        order: CrossRelease::OF_ALL.to_vec(),
         sensitivity,
     })
 }

@@ -26,37 +26,15 @@ use crate::methods::vertical::session::Progress;
 use crate::methods::vertical::several::Exchange;
 use crate::privacy::bounds::ClippedOutcome;
 use crate::privacy::ledger::{Storage, keyed};
-use crate::privacy::mechanism::{LatticeVector, Query};
+use crate::privacy::mechanism::LatticeVector;
 use crate::secure::product::{SeveralShape, SeveralTables};
 use crate::session::{Abort, Order, PeerFault};
 
-/// One of a party's releases: its place in the party's plan, and what is expected of it, for sentences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Release {
-    pub(in super::super) index: usize,
-}
-
-impl Release {
-    pub(in super::super) const FIRST: Release = Release { index: 0 };
-
-    /// The one after it.
-    pub(in super::super) fn next(self) -> Option<Release> {
-        (self.index < 2).then_some(Release { index: self.index + 1 })
-    }
-
-    fn what(self) -> CrossRelease {
-        match self.index {
-            0 => CrossRelease::Table,
-            1 => CrossRelease::Score,
-            _ => CrossRelease::Share,
-        }
-    }
-
-    pub(in super::super) fn expected(self) -> &'static str {
-        match self.what() {
-            CrossRelease::Table | CrossRelease::Score => "noised statistics",
-            CrossRelease::Share => "noised shares",
-        }
+/// What is expected of a party that makes a release, for sentences.
+pub(in super::super) fn expected(release: CrossRelease) -> &'static str {
+    match release {
+        CrossRelease::Table | CrossRelease::Score => "noised statistics",
+        CrossRelease::Share => "noised shares",
     }
 }
 
@@ -68,7 +46,7 @@ pub(in super::super) struct Own<S> {
     pub(in super::super) rows: WholeRows,
     outcome: ClippedOutcome,
     /// What this party has released, in the order of its plan.
-    released: Vec<LatticeVector>,
+    pub(in super::super) released: Vec<LatticeVector>,
 }
 
 impl<S: Storage> Own<S> {
@@ -93,34 +71,34 @@ impl<S: Storage> Own<S> {
     /// Makes one of the own releases, under its charge.
     pub(in super::super) fn release(
         &mut self,
-        release: Release,
+        release: CrossRelease,
         shares: &SeveralTables,
-    ) -> Result<(LatticeVector, Said<Body>), Abort> {
-        let query: Option<Query> =
-            self.plan.query(self.held.place, release.what(), self.rows.clipped(), &self.outcome)?;
-        let query = match query {
+    ) -> Result<Said<Body>, Abort> {
+        let place = self.held.place;
+        let query = match self.plan.query(place, release, self.rows.clipped(), &self.outcome)? {
             Some(query) => query,
             None => self.plan.shares_of_several(shares).map_err(|error| Abort::Bug(error.to_string()))?,
         };
-        let noised = self.held.release(release.index as u32, &query)?;
+        let index = self.plan.side(place).index(release).ok_or_else(out_of_order)?;
+        let noised = self.held.release(index, &query)?;
         self.released.push(noised.lattice().clone());
-        Ok((noised.lattice().clone(), said(&noised)))
+        Ok(said(&noised))
     }
 
     /// Checks a release of the party at another place.
     pub(in super::super) fn check(
         &self,
         place: usize,
-        release: Release,
+        release: CrossRelease,
         noised: Noised,
     ) -> Result<LatticeVector, PeerFault> {
-        expect(&noised, release.index as u32)?;
-        let what = release.what();
-        let step = match what {
-            CrossRelease::Table | CrossRelease::Score => self.plan.side(place).sigma(what) * STEP_PER_SIGMA,
+        let side = self.plan.side(place);
+        expect(&noised, side.index(release).unwrap_or(u32::MAX))?;
+        let step = match release {
+            CrossRelease::Table | CrossRelease::Score => side.sigma(release) * STEP_PER_SIGMA,
             CrossRelease::Share => self.plan.scale().step(),
         };
-        let fits = noised.value.require(self.plan.entries(place, what), step);
+        let fits = noised.value.require(self.plan.entries(place, release), step);
         fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
         Ok(noised.value)
     }
@@ -167,7 +145,7 @@ enum Place {
     Terms {
         answered: bool,
     },
-    Releasing(Release),
+    Releasing(CrossRelease),
     /// What has opened is to come.
     Opened,
     Over,
@@ -231,7 +209,7 @@ impl<S: Storage> Script for SeveralScript<S> {
             Place::Agreeing => return self.agreement.step(),
             Place::Masked => return self.exchange.step(),
             Place::Terms { answered } => (if answered { self.leader } else { own }, "terms of a budget"),
-            Place::Releasing(release) => (own, release.expected()),
+            Place::Releasing(release) => (own, expected(release)),
             Place::Opened => (self.leader, "noised tables"),
             Place::Over => return None,
         };
@@ -252,7 +230,7 @@ impl<S: Storage> Script for SeveralScript<S> {
             }
             Place::Releasing(release) => {
                 let shares = self.shares.as_ref().ok_or_else(out_of_order)?;
-                let (_, said) = self.own.release(release, shares)?;
+                let said = self.own.release(release, shares)?;
                 self.place = release.next().map_or(Place::Opened, Place::Releasing);
                 Ok(said)
             }
@@ -279,7 +257,7 @@ impl<S: Storage> Script for SeveralScript<S> {
             (Place::Terms { answered: true }, Body::Terms(terms)) => {
                 self.own.held.absorb_terms(terms)?;
                 self.own.held.reserve()?;
-                self.place = Place::Releasing(Release::FIRST);
+                self.place = Place::Releasing(CrossRelease::Table);
             }
             (Place::Opened, Body::Joint(Joint { what: JointKind::Noised, values })) => {
                 self.opened = Some(self.own.read(&values)?);

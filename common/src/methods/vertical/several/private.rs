@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::conversation::{Opening, Purpose, Refusal, Said};
 use crate::id::RunId;
-use crate::methods::vertical::private::{Own, PrivateFit, Release, Setting, Table};
+use crate::methods::vertical::private::{Own, PrivateFit, Setting, Table, expected};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::mechanism::share::{ShareError, open_several};
@@ -19,7 +19,7 @@ use crate::session::{Abort, Order, PeerFault};
 use super::super::agree::{Compared, compare_shared};
 use super::super::masked::out_of_order;
 use super::super::message::{Body, Dealt, Joint, JointKind, Noised, Shared, Terms};
-use super::super::plan::CrossTables;
+use super::super::plan::{CrossRelease, CrossTables};
 use super::super::session::Progress;
 use super::masked::Relay;
 use super::{Advance, Centre, Hub, Lines, refused};
@@ -30,7 +30,7 @@ pub struct PrivateCentre<S> {
     own: Own<S>,
     run: RunId,
     at: At,
-    /// Releases of all parties, by place and in the order of their plans.
+    /// Releases of all others, in the order of their plans.
     released: Vec<Vec<LatticeVector>>,
 }
 
@@ -42,7 +42,7 @@ enum At {
     /// The terms of all others are to come.
     Terms(SeveralTables),
     /// Their releases, one after the other.
-    Releases(SeveralTables, Release),
+    Releases(SeveralTables, CrossRelease),
     Over,
     /// Moved out of while a step is taken.
     Between,
@@ -57,7 +57,7 @@ impl<S: Storage> Hub<PrivateCentre<S>> {
     pub fn private(table: Table, opening: &Opening, setting: Setting<S>) -> Result<Hub<PrivateCentre<S>>, Abort> {
         let own = Own::new(&table, opening, setting)?;
         let (role, study) = (own.held.role, Arc::clone(&own.held.study));
-        let released = vec![Vec::new(); own.plan.parties()];
+        let released = vec![Vec::new(); own.plan.parties() - 1];
         Ok(Hub::open(&study, role, opening, PrivateCentre { table, own, run: opening.run, at: At::Rows, released }))
     }
 }
@@ -123,13 +123,13 @@ impl<S: Storage> Centre for PrivateCentre<S> {
             }
             At::Terms(shares) => {
                 self.reserve(lines, bodies)?;
-                lines.await_all(Release::FIRST.expected());
-                Ok(self.goes(At::Releases(shares, Release::FIRST), true))
+                lines.await_all(expected(CrossRelease::Table));
+                Ok(self.goes(At::Releases(shares, CrossRelease::Table), true))
             }
             At::Releases(shares, release) => {
                 self.take(lines, release, bodies)?;
                 if let Some(next) = release.next() {
-                    lines.await_all(next.expected());
+                    lines.await_all(expected(next));
                     return Ok(self.goes(At::Releases(shares, next), true));
                 }
                 self.at = At::Over;
@@ -182,13 +182,13 @@ impl<S: Storage> PrivateCentre<S> {
     }
 
     /// Takes in the same release of all others.
-    fn take(&mut self, lines: &Lines, release: Release, bodies: Vec<Body>) -> Result<(), Abort> {
+    fn take(&mut self, lines: &Lines, release: CrossRelease, bodies: Vec<Body>) -> Result<(), Abort> {
         for (at, (line, body)) in lines.0.iter().zip(bodies).enumerate() {
             let Body::Noised(Noised { index, value }) = body else {
-                return Err(line.said_instead(&body, release.expected()));
+                return Err(line.said_instead(&body, expected(release)));
             };
             let value = self.own.check(at + 1, release, Noised { index, value }).map_err(|fault| line.broke(fault))?;
-            self.released[at + 1].push(value);
+            self.released[at].push(value);
         }
         Ok(())
     }
@@ -196,13 +196,12 @@ impl<S: Storage> PrivateCentre<S> {
     /// Opens the tables of all pairs, and sends what has opened to all. The own releases, which leave within it alone, are made once those of
     /// all others are there: a run that ends before costs the leader nothing.
     fn open(&mut self, lines: &mut Lines, own: &SeveralTables) -> Result<PrivateFit, Abort> {
-        for release in std::iter::successors(Some(Release::FIRST), |release| release.next()) {
-            let (value, _) = self.own.release(release, own)?;
-            self.released[0].push(value);
+        for release in CrossRelease::OF_ALL {
+            self.own.release(release, own)?;
         }
         let (plan, shape) = (&self.own.plan, &self.own.shape);
         let (mut statistics, mut shares) = (Vec::new(), Vec::new());
-        for values in std::mem::take(&mut self.released) {
+        for values in std::iter::once(self.own.released.clone()).chain(std::mem::take(&mut self.released)) {
             let [table, score, share]: [LatticeVector; 3] = values.try_into().map_err(|_| out_of_order())?;
             statistics.push([table, score]);
             shares.push(share);

@@ -7,7 +7,7 @@ use crate::methods::vertical::private::SeveralSession;
 use crate::methods::vertical::several::{Hub, PrivateCentre};
 use crate::secure::ring::Elements;
 use crate::sim::dealer::dealer;
-use crate::sim::several::{EndedSeveral, run_several_dealt};
+use crate::sim::several::{EndedSeveral, run_several_dealt, run_spoiled};
 
 const RUN: RunId = RunId([1; 16]);
 const NAMES: [&str; 3] = ["anna", "ben", "cleo"];
@@ -299,48 +299,13 @@ fn spoiled(
     study: &Arc<Study<Vertical>>,
     mut spoil: impl FnMut(Role, Role, &mut Body),
 ) -> (Role, Abort) {
-    let parties = study.parties_in_order();
     let (mut hub, mut followers) = sides(study, disks).unwrap();
-    let mut deal = dealer(study, RUN, |_, _| {});
-    let mut waiting: VecDeque<(Role, Role, Message)> = VecDeque::new();
-    for follower in &mut followers {
-        let Ok(Turn::Send(message)) = follower.start() else { panic!("a follower speaks first") };
-        waiting.push_back((follower.role(), parties[0], message.into()));
-    }
-    loop {
-        let mut orders = Vec::new();
-        orders.extend(std::iter::from_fn(|| hub.order()).map(|order| (0, order)));
-        for (at, follower) in followers.iter_mut().enumerate() {
-            orders.extend(std::iter::from_fn(|| follower.order()).map(|order| (at + 1, order)));
-        }
-        for (at, order) in orders {
-            let dealt = deal(at, order).into_iter();
-            waiting.extend(dealt.map(|(to, message)| (Role::Coordinator, parties[to], message)));
-        }
-        let (from, to, mut message) = waiting.pop_front().expect("the fit went to its end");
+    let deal = dealer(study, RUN, |_, _| {});
+    let spoil = |from: Role, to: Role, message: &mut Message| {
         spoil(from, to, &mut message.body);
-        if to == parties[0] {
-            match hub.receive(from, message) {
-                Err(abort) => return (to, abort),
-                Ok(says) => {
-                    for (peer, turn) in says {
-                        if let Turn::Send(message) | Turn::FinishAndSend { last: message, .. } = turn {
-                            waiting.push_back((to, peer, message.into()));
-                        }
-                    }
-                }
-            }
-            continue;
-        }
-        let follower = followers.iter_mut().find(|follower| follower.role() == to).unwrap();
-        match follower.receive(from, message) {
-            Err(abort) => return (to, abort),
-            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => {
-                waiting.push_back((to, parties[0], answer.into()));
-            }
-            Ok(Turn::Wait | Turn::Finish(_)) => {}
-        }
-    }
+        None
+    };
+    run_spoiled(&mut hub, &mut followers, deal, spoil).expect("the fit went to its end")
 }
 
 /// What is wrong, a piece of the sentence, and how it is made wrong.
