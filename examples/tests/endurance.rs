@@ -31,6 +31,8 @@ use sites::DEMO;
 /// Longest time that the processes of one case may take after the disturbance: below the 60 s for which they wait.
 const PATIENCE: Duration = Duration::from_secs(50);
 const LOOK: Duration = Duration::from_millis(5);
+const TWO_PARTIES: [&str; 2] = ["alice", "bob"];
+const THREE_PARTIES: [&str; 3] = ["carol", "alice", "bob"];
 const TLS: [&str; 2] = ["--authority", "authority.pem"];
 
 fn count(variable: &str, default: usize) -> usize {
@@ -61,10 +63,12 @@ struct Play {
     roles: Vec<Role>,
     /// Whether noise makes every run's numbers its own.
     private: bool,
-    /// Whether a killed role goes on where it was: parties of a plain run between two do not.
+    /// Whether a killed role goes on where it was. Parties do so only in a private run between two.
     resumes: bool,
     /// Whether every undisturbed run gives the same bits: batches of a stream arrive in any order.
     same_bits: bool,
+    /// Whether the coordinator deals masks during the run.
+    deals: bool,
     _world: Box<dyn std::any::Any>,
 }
 
@@ -95,15 +99,13 @@ fn estimates(report: &Value) -> Vec<(String, Option<u64>)> {
 }
 
 impl Play {
-    /// Two parties; the private one has a ledger at each.
-    fn of_two(private: bool) -> Play {
+    /// Two parties or three, of which the first leads; those of a private run have a ledger each.
+    fn of_parties(name: &'static str, mode: &str, parties: &[&'static str]) -> Play {
+        let private = mode == "private";
         let world = world::World::new();
-        if private {
-            let bounds =
-                "[columns.a]\nrange = [-1.5, 1.5]\n[columns.b]\nrange = [-2, 4]\n[columns.y]\nrange = [-2, 6]\n";
-            let privacy = "[privacy]\nepsilon = 1.0\ndelta = 1e-5\nrounds = 3\n";
-            world.write("study.toml", &format!("mode = \"private\"\n{}{bounds}{privacy}", world::STUDY));
-        }
+        world.certificates("authority", &[parties, &["coordinator"]].concat());
+        world.write("study.toml", &parties_study(mode, parties));
+        parties.iter().for_each(|party| world.write(&format!("{party}.csv"), &party_table(party)));
         let (meet, line) = (free_address(), free_address());
         let mut roles = vec![Role {
             name: "coordinator",
@@ -111,25 +113,26 @@ impl Play {
             out: "",
             ledger: None,
         }];
-        for (name, out, end) in [("alice", "out/alice", ["--listen", &line]), ("bob", "out/bob", ["--connect", &line])]
-        {
-            let mut words = arguments(&["fit", "--coordinator", &meet, "--data", &format!("{name}.csv"), "--out", out]);
-            words.extend(arguments(&end));
+        for (at, name) in parties.iter().copied().enumerate() {
+            let mut words =
+                arguments(&["fit", "--coordinator", &meet, "--data", &format!("{name}.csv"), "--out", name]);
+            words.extend(arguments(&[if at == 0 { "--listen" } else { "--connect" }, &line]));
             words.extend(arguments(&["--wait", "60", "--seed", "7"]));
             let ledger = private.then(|| world.path(&format!("{name}-state/privacy.sqlite")));
             if private {
                 world.write(&format!("{name}.toml"), &private_file(name));
                 words.extend(["--config".to_string(), format!("{name}.toml")]);
             }
-            roles.push(Role { name, arguments: words, out, ledger });
+            roles.push(Role { name, arguments: words, out: name, ledger });
         }
         Play {
-            name: if private { "private, two parties" } else { "plain, two parties" },
+            name,
             folder: world.folder.path().to_path_buf(),
             roles,
             private,
-            resumes: private,
+            resumes: private && parties.len() == 2,
             same_bits: !private,
+            deals: mode == "sealed" || (private && parties.len() > 2),
             _world: Box::new(world),
         }
     }
@@ -170,6 +173,7 @@ impl Play {
             private,
             resumes: true,
             same_bits: !private && protocol != "stream",
+            deals: false,
             _world: Box::new(world),
         }
     }
@@ -184,8 +188,11 @@ impl Play {
         let whole = "[sites]\ndeadline = 80\nquorum = 3\n";
         let em = "[em]\nmodel = \"mrm\"\nsigma = 1.0\ntau = 15.0\nrounds = 5\n";
         vec![
-            Play::of_two(false),
-            Play::of_two(true),
+            Play::of_parties("plain, two parties", "plain", &TWO_PARTIES),
+            Play::of_parties("private, two parties", "private", &TWO_PARTIES),
+            Play::of_parties("plain, three parties", "plain", &THREE_PARTIES),
+            Play::of_parties("sealed, three parties", "sealed", &THREE_PARTIES),
+            Play::of_parties("private, three parties", "private", &THREE_PARTIES),
             Play::of_sites("plain robust", "robust", &format!("{TWO}{}", sites(20)), false),
             Play::of_sites(
                 "private robust",
@@ -220,7 +227,9 @@ impl Play {
                 let _ = fs::remove_dir_all(self.folder.join(role.out));
             }
         }
-        let _ = fs::remove_dir_all(self.folder.join("anchors"));
+        for anchors in ["anchors", "state-home"] {
+            let _ = fs::remove_dir_all(self.folder.join(anchors));
+        }
         for role in self.roles.iter().filter(|role| role.ledger.is_some()) {
             let out = self.privacy(role, "init");
             assert!(out.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&out.stderr));
@@ -250,6 +259,7 @@ impl Play {
         let program = if sites::WORKERS.contains(&role.name) { "worker" } else { role.name };
         let mut command = Command::new(DEMO);
         command.args(["--role", program]).current_dir(&self.folder).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", self.folder.join("state-home"));
         command
     }
 
@@ -292,9 +302,9 @@ impl Play {
         serde_json::from_str(&fs::read_to_string(self.folder.join(role.out).join("report.json")).ok()?).ok()
     }
 
-    /// The report that decides: the coordinator's of sites, Alice's of two parties.
+    /// The report that decides: the coordinator's of sites, the leader's of parties.
     fn result(&self) -> Option<Value> {
-        self.report(0).or_else(|| (self.roles.len() == 3).then(|| self.report(1)).flatten())
+        self.report(usize::from(self.roles[0].out.is_empty()))
     }
 
     fn releases(&self) -> Vec<usize> {
@@ -311,10 +321,17 @@ impl Play {
         self.ledgers().filter(|(_, ledger)| lost(ledger)).map(|(role, _)| role.name).collect()
     }
 
-    /// Kills everybody, forgets the run at the coordinator, and starts everybody again. Names the roles that had stored nothing and
-    /// lack the budget of another run, and counts those that had reserved and stored nothing.
+    /// Kills everybody, or waits until all end where no run is taken up again; forgets the run at the coordinator, and starts everybody
+    /// again. Names the roles that had stored nothing and lack the budget of another run, and counts those that had reserved and stored
+    /// nothing.
     fn given_up(&self, running: Vec<Running>, held: bool, clean: &Clean, what: &str) -> (Vec<&'static str>, usize) {
-        drop(running);
+        // A party that waits for its ledger does not hear that the run is over.
+        if self.resumes || held {
+            drop(running);
+        } else {
+            let codes = self.codes(running, Instant::now());
+            assert!(codes.iter().all(Option::is_some), "{}: {what}: {codes:?}\n{}", self.name, self.logs());
+        }
         self.ledgers().filter(|_| held).for_each(|(_, ledger)| let_go(ledger));
         let idle = self.lost_budgets().len();
         let whole = self.result().is_some();
@@ -417,6 +434,41 @@ fn charges(ledger: &Path) -> Vec<(String, usize)> {
     counted.map(|run| (run.as_str().unwrap().to_string(), count("stored", "/receipt/run", run))).collect()
 }
 
+/// A study of these parties, each with a column of its own.
+fn parties_study(mode: &str, parties: &[&str]) -> String {
+    let three = parties.len() > 2;
+    let (leads, held_by) =
+        if three { (format!("leader = \"{}\"\n", parties[0]), "all") } else { (String::new(), "both") };
+    let outcome = format!("[outcome]\ncolumn = \"y\"\nheld_by = \"{held_by}\"\n");
+    let mut study = format!("id = \"endurance\"\nmode = \"{mode}\"\n{leads}[rows]\nid = \"id\"\n{outcome}");
+    for party in parties {
+        study.push_str(&format!("[parties.{party}]\ncertificate = \"{party}\"\ncolumns = [\"x_{party}\"]\n"));
+    }
+    if mode == "private" {
+        for party in parties {
+            study.push_str(&format!("[columns.x_{party}]\nrange = [-1, 1]\n"));
+        }
+        let mechanism = if three { "mechanism = \"crossprod\"\n" } else { "rounds = 3\n" };
+        study.push_str(&format!("[columns.y]\nrange = [-2, 2]\n[privacy]\nepsilon = 1.0\ndelta = 1e-5\n{mechanism}"));
+    }
+    study
+}
+
+fn party_table(party: &str) -> String {
+    let step = match party {
+        "alice" => 0.7,
+        "bob" => 0.11,
+        _ => 0.37,
+    };
+    let mut text = format!("id,x_{party},y\n");
+    for row in 0..60 {
+        let t = f64::from(row);
+        let y = (0.7 * t).cos() + 0.5 * (0.11 * t).cos() - 0.4 * (0.37 * t).cos() + 0.1 * (2.1 * t).sin();
+        text.push_str(&format!("r{row:02},{},{y}\n", (step * t).cos()));
+    }
+    text
+}
+
 fn private_file(name: &str) -> String {
     format!(
         "[privacy]\nledger = \"{name}-state/privacy.sqlite\"\nanchor = \"anchors/{name}/anchor\"\ndata_set = \"cohort\"\nepsilon = 8.0\n\
@@ -457,8 +509,9 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice_o
         assert!(tries < 20 * wanted + 100, "processes end before they can be killed");
         let victim = rng.random_range(0..play.roles.len());
         let delay = clean.time.mul_f64(rng.random_range(0.0..1.0));
-        // Half of the private runs are given up: nobody goes on with them. In half of these nobody gets to its first release.
-        let gives_up = play.private && rng.random_bool(0.5);
+        // Half of the private runs that can be taken up again are given up: nobody goes on with them. In half of those that are nobody
+        // gets to its first release.
+        let gives_up = play.private && (rng.random_bool(0.5) || !play.resumes);
         let held = gives_up && rng.random_bool(0.5);
         play.forget_logs();
         play.reset();
@@ -488,12 +541,13 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice_o
             running[victim] = Running { child: Command::new("true").spawn().unwrap() };
         }
         let codes = play.codes(running, Instant::now());
-        if play.resumes || victim == 0 {
+        // The coordinator of a sealed run deals, and what it dealt is gone with it.
+        if play.resumes || (victim == 0 && !play.deals) {
             play.assert_whole(clean, &codes, &what);
             lost.extend(play.lost_budgets().iter().map(|name| format!("{} at {name}: {what}", play.name)));
             continue;
         }
-        // A plain run between two ends when a party is killed: both are told or wait in vain, and the next run is whole.
+        // Any other run ends when one of its parties is killed: all are told or wait in vain, and the next run is whole.
         assert!(codes.iter().all(Option::is_some), "{}: {what}: {codes:?}\n{}", play.name, play.logs());
         if !codes.iter().all(|code| *code == Some(0)) {
             let running: Vec<Running> = (0..play.roles.len()).map(|at| play.start(at, &[])).collect();
@@ -638,7 +692,15 @@ fn a_line_that_breaks_anywhere_handshake_included_gives_the_bits_of_a_clean_line
             (0..play.roles.len()).map(|at| play.start(at, if at == victim { &replace } else { &[] })).collect();
         let codes = play.codes(running, begun);
         let what = format!("{fault:?} between {} and {target}", play.roles[victim].name);
-        play.assert_whole(clean, &codes, &what);
+        // What is dealt stands on one line to its end: where that breaks nothing has opened and nothing was charged, and the next run is whole.
+        let dealt = play.deals && play.roles[0].arguments.contains(target) && fault.connection > 0;
+        if dealt && codes[1..].iter().all(|code| *code == Some(69)) {
+            let running: Vec<Running> = (0..play.roles.len()).map(|at| play.start(at, &[])).collect();
+            let codes = play.codes(running, Instant::now());
+            play.assert_whole(clean, &codes, &format!("the run after {what}"));
+        } else {
+            play.assert_whole(clean, &codes, &what);
+        }
         broken += usize::from(struck.load(Ordering::SeqCst));
     }
     println!("{broken} broken lines: the bits of a clean run each time");

@@ -16,11 +16,13 @@ use fedreg_common::session::{Abort, Session};
 use fedreg_proto::coordinator;
 use fedreg_proto::dealer;
 use fedreg_proto::limits::Limits;
+use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::merge::{self, Place};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 
 use crate::alignment;
 use crate::convene::{Convener, Joining};
@@ -35,6 +37,8 @@ use crate::store::{Entry, Store};
 
 /// How long the keeper of the line to the coordinator has to give its own reason first.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long a party tries to open its line to the dealer at most: all others are in the run and wait.
+const DEALER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A session that is run over its line, or at the leader of several parties over those to all others.
 pub(crate) trait Meets:
@@ -427,13 +431,26 @@ impl Meeting<'_> {
     async fn dealer(&self, run: RunId) -> Result<DealerLine<Message>, Failure> {
         let party = self.job.party();
         let (address, name) = party.dealer()?;
-        let opened = dealer::open(address, &party.identity()?, name, self.job.study.digest(), run).await;
-        let dealing = opened.map_err(|error| {
-            let waited = format!("the dealer at {address} is needed for the run");
-            let all =
-                if self.job.study.is_of_several() { "start all parties again" } else { "start both parties again" };
-            error.in_vain(&waited, all)
-        })?;
+        let Patience { wait, backoff, backoff_limit, .. } = self.job.patience;
+        let (begun, wait) = (Instant::now(), wait.min(DEALER_PATIENCE));
+        let mut pause = backoff;
+        let mut complaints = Complaints::default();
+        let identity = party.identity()?;
+        // Nothing is ordered before the line is open: another attempt deals nothing twice.
+        let dealing = loop {
+            let error = match dealer::open(address, &identity, name, self.job.study.digest(), run).await {
+                Ok(dealing) => break dealing,
+                Err(error) => error,
+            };
+            if matches!(error, OpenError::Refused(_)) || begun.elapsed() + pause >= wait {
+                let waited = format!("the dealer at {address} is needed for the run");
+                let all = if self.job.study.is_of_several() { "all" } else { "both" };
+                return Err(error.in_vain(&waited, &format!("start {all} parties again")).into());
+            }
+            complaints.note(&error);
+            sleep(pause).await;
+            pause = (pause * 2).min(backoff_limit);
+        };
         Ok(DealerLine { orders: Orders::Masks(dealing.orders), heard: dealing.heard })
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 
-use super::{DEMO, LOOK, PATIENCE, Play, Running, arguments, count, generator};
+use super::{DEMO, LOOK, PATIENCE, Play, Running, TWO_PARTIES, arguments, count, generator};
 
 /// Rows that are scored: enough for reading, exchange and writing to be hit.
 const ROWS: usize = 20_000;
@@ -15,11 +15,11 @@ const SCORES: &str = "scored/scores.csv";
 
 /// A fit of two parties, and roles that score new rows with it.
 fn scoring() -> Play {
-    let mut play = Play::of_two(false);
+    let mut play = Play::of_parties("plain, two parties", "plain", &TWO_PARTIES);
     play.undisturbed();
-    for (name, column) in [("alice", "a"), ("bob", "b")] {
+    for name in TWO_PARTIES {
         let rows = (0..ROWS).map(|row| format!("q{row:06},{}\n", (0.37 * row as f64).sin()));
-        let text: String = std::iter::once(format!("id,{column}\n")).chain(rows).collect();
+        let text: String = std::iter::once(format!("id,x_{name}\n")).chain(rows).collect();
         fs::write(play.folder.join(format!("{name}_new.csv")), text).unwrap();
     }
     for role in play.roles.iter_mut().filter(|role| !role.out.is_empty()) {
@@ -30,7 +30,7 @@ fn scoring() -> Play {
         };
         let mut words =
             arguments(&["predict", "--wait", "60", "--data", &format!("{name}_new.csv"), "--out", "scored"]);
-        words.extend(arguments(&["--model", &format!("out/{name}/model.json")]));
+        words.extend(arguments(&["--model", &format!("{name}/model.json")]));
         words.extend(["--coordinator", "--listen", "--connect"].into_iter().filter_map(after).flatten());
         role.arguments = words;
         role.out = "scored";
