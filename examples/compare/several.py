@@ -60,7 +60,8 @@ def main():
     half = arguments.columns // 2
     names = sum(column_names(half, arguments.columns - half), [])
     two = [names[:half], names[half:]]
-    cuts = [round(at * len(names) / arguments.parties) for at in range(arguments.parties + 1)]
+    # The first blocks are the larger ones: 34+33+33.
+    cuts = [-(-at * len(names) // arguments.parties) for at in range(arguments.parties + 1)]
     several = [names[start:end] for start, end in zip(cuts, cuts[1:])]
     sizes = "+".join(str(len(block)) for block in several)
     print(f"n = {arguments.rows}, {sizes} columns beside {half}+{len(names) - half}, {os.cpu_count()} processors, medians of {arguments.repeat} pairs")

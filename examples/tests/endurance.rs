@@ -517,7 +517,9 @@ fn whoever_is_killed_whenever_no_result_is_lost_and_no_budget_is_charged_twice_o
         play.reset();
         let first = "bytes WHEN NEW.name LIKE 'sent/%/0'";
         play.ledgers().filter(|_| held).for_each(|(_, ledger)| hold(ledger, first));
-        let mut running: Vec<Running> = (0..play.roles.len()).map(|at| play.start(at, &[])).collect();
+        // Where nobody is started again the others wait in vain.
+        let wait = [("60".to_string(), if play.resumes || !play.private { "60" } else { "10" }.to_string())];
+        let mut running: Vec<Running> = (0..play.roles.len()).map(|at| play.start(at, &wait)).collect();
         std::thread::sleep(delay);
         if running[victim].ended().is_some() {
             continue;

@@ -429,7 +429,7 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
     assert_eq!(opened("office"), to(&[2 * 9, 2], "clinic"));
     assert_eq!(opened("clinic"), [to(&[6 * 8 + 3], "lab"), to(&[2 * 4 + 3], "office")].concat());
     let text = fs::read_to_string(out.join("report.txt")).unwrap();
-    for line in ["clinic -           38 numbers 20 numbers", "lab    51 numbers  -          in sums"] {
+    for line in ["clinic -           38 numbers  20 numbers", "lab    51 numbers  -           in solution"] {
         assert!(text.contains(line), "{text}");
     }
     for name in ["report.txt", "report.html", "clinic/report.txt", "lab/report.txt", "lab/report.html"] {

@@ -625,7 +625,7 @@ impl<L: Link> Driver<'_, L> {
         let (peer, place, seconds) = (self.ends.peer, self.ends.place(), left.as_secs());
         let interrupt = match self.opened {
             0 => "is safe: nothing was sent yet",
-            _ => "ends the run for both",
+            _ => "ends the run for all",
         };
         tracing::info!("waiting for {peer} {place}; {seconds} s left; Ctrl-C {interrupt}");
     }

@@ -87,6 +87,15 @@ impl Declaration {
             Declaration::Undeclarable => "values that were not charged",
         }
     }
+
+    /// The name in reports of a study of more than two parties, where it is another.
+    pub fn name_among(self, several: bool) -> &'static str {
+        match self {
+            Declaration::CrossProducts if several => "cross-products of all blocks",
+            Declaration::Membership if several => "which records all parties have",
+            other => other.name(),
+        }
+    }
 }
 
 /// The disclosures that a study declares; in private mode there are none.

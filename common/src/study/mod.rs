@@ -33,7 +33,7 @@ pub use crate::terms::{
     CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, DuplicateTerms, Expectation, FoldTerms,
     Guarantee, Guaranteed, Head, HeldBy, HeldColumn, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Mechanism,
     Membership, Missing, Model, NoExpectation, PassTerms, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
-    Size, StudyError, WorkerTerms, explain, statement,
+    Size, StudyError, WorkerTerms, explain, explain_in, statement,
 };
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.
@@ -48,7 +48,7 @@ impl Study {
     /// # Errors
     /// Unknown keys, with the nearest known one, and values that cannot be used.
     pub fn parse(text: &str) -> Result<Study, StudyError> {
-        let file: StudyFile = toml::from_str(text).map_err(|error| StudyError::Parse(explain(&error)))?;
+        let file: StudyFile = toml::from_str(text).map_err(|error| StudyError::Parse(explain_in(text, &error)))?;
         Study::try_from(file)
     }
 

@@ -101,9 +101,12 @@ fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
 #[test]
 fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     let error = Study::parse(&format!("{MINIMAL}\n[fit]\nmax_round = 5")).unwrap_err();
-    assert_eq!(error.to_string(), "unknown key `max_round`; did you mean `max_rounds`?");
+    let line = MINIMAL.lines().count() + 3;
+    assert_eq!(error.to_string(), format!("line {line}: unknown key `max_round`; did you mean `max_rounds`?"));
     let error = Study::parse(&format!("{MINIMAL}\n[model]\nfamily = \"poison\"")).unwrap_err();
-    assert_eq!(error.to_string(), "unknown value `poison`; did you mean `poisson`?");
+    assert_eq!(error.to_string(), format!("line {line}: unknown value `poison`; did you mean `poisson`?"));
+    let error = Study::parse("id = \"a\"\n[rows]\nid = \"id\"\n[rows]\n").unwrap_err();
+    assert_eq!(error.to_string(), "line 4: the key `rows` stands there a second time");
 }
 
 #[test]

@@ -222,3 +222,13 @@ pub fn explain(error: &toml::de::Error) -> String {
         None => message.replace("field", "key").replace("variant", "value"),
     }
 }
+
+/// The same with the line of `text` that it is about, and the key where one stands twice.
+pub fn explain_in(text: &str, error: &toml::de::Error) -> String {
+    let Some(span) = error.span() else { return explain(error) };
+    let line = 1 + text.get(..span.start).unwrap_or_default().matches('\n').count();
+    match (error.message(), text.get(span)) {
+        ("duplicate key", Some(key)) => format!("line {line}: the key `{key}` stands there a second time"),
+        _ => format!("line {line}: {}", explain(error)),
+    }
+}

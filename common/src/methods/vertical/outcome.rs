@@ -560,7 +560,7 @@ fn disclosure(work: &Work) -> Disclosure {
     Disclosure {
         vectors: meter.vectors() + whole.clone().count() as u64,
         rank: meter.rank() as u64,
-        declared: declared.map(|declaration| declaration.name().to_string()).collect(),
+        declared: declared.map(|declaration| declaration.name_among(study.is_of_several()).to_string()).collect(),
         columns: metered.chain(whole).collect(),
         opened: Vec::new(),
     }

@@ -241,10 +241,13 @@ impl Outlook {
             }),
             (None, _) => from.map(|from| {
                 let most = self.cases.iter().map(|case| case.bias_to_noise).fold(0.0, f64::max);
+                let most = match most >= 0.01 {
+                    true => format!(", up to {most:.2} of it at {}", SHOWN[SHOWN.len() - 1]),
+                    false => String::new(),
+                };
                 format!(
                     "warning: no correlation is declared, so it cannot be ruled out that {what}: {does} from a correlation of about \
-                     {from} on, up to {most:.2} of it at {}; {MISS}",
-                    SHOWN[SHOWN.len() - 1]
+                     {from} on{most}; {MISS}"
                 )
             }),
         }

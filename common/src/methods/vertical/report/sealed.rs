@@ -239,7 +239,7 @@ fn learnt(report: &Report) -> Option<Vec<Column>> {
         (true, ..) => "-".to_string(),
         (_, true, Some(numbers)) => format!("{numbers} numbers"),
         (_, true, None) => "numbers".to_string(),
-        (_, false, _) => "in sums".to_string(),
+        (_, false, _) => "in solution".to_string(),
     };
     let page = |to: Role, from: Role| match (to == from, to == leader, from == leader) {
         (true, ..) => "-".to_string(),

@@ -317,8 +317,8 @@ fn disclosure(work: &Work, joined: &Joined) -> Disclosure {
 }
 
 fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -> Disclosure {
-    let declared = work.study.disclosures(work.role);
-    let declared = declared.declared().iter().map(|declaration| declaration.name().to_string()).collect();
+    let (declared, several) = (work.study.disclosures(work.role), work.study.is_of_several());
+    let declared = declared.declared().iter().map(|declaration| declaration.name_among(several).to_string()).collect();
     Disclosure { vectors: 0, rank: 0, declared, columns, opened }
 }
 
