@@ -14,7 +14,7 @@ summands <- function(side, sign = "+") {
 flip <- function(sign) if (sign == "+") "-" else "+"
 
 # One line of text of a piece of a formula.
-as_written <- function(piece) paste(deparse(piece, width.cutoff = 500L, control = NULL), collapse = " ")
+as_written <- function(piece) paste(deparse(piece, width.cutoff = 500L, backtick = TRUE, control = NULL), collapse = " ")
 
 # `splines::ns(x)` is `ns(x)` to the programs.
 without_package <- function(piece) {
@@ -34,7 +34,7 @@ quoted <- function(names) paste0("`", names, "`", collapse = ", ")
 nearest <- function(name, known) {
     if (!length(known)) return("")
     distance <- utils::adist(name, known, ignore.case = TRUE)[1, ]
-    if (min(distance) > max(1, nchar(name) / 3)) return("")
+    if (min(distance) > max(1, nchar(name) / 3) || min(distance) >= nchar(name)) return("")
     paste0("; the nearest name is `", known[which.min(distance)], "`")
 }
 
@@ -96,6 +96,18 @@ holder <- function(term, parties) {
     holders
 }
 
+# Every name of the formula is a column. In functions `T`, `F` and `pi` are left to the program, which has a sentence for each.
+check_names <- function(terms, named, data, formula) {
+    alone <- vapply(Filter(is.name, terms), as.character, "")
+    for (name in setdiff(named, names(data))) {
+        if (name %in% c("T", "F", "pi") && !name %in% alone) next
+        if (exists(name, envir = environment(formula), mode = "numeric")) {
+            refuse("formula: `", name, "` is no column of `data`, and the programs know no variables of R: write its value")
+        }
+        check_columns(name, data, "formula")
+    }
+}
+
 # Splits the right side of a formula into the terms of each party, and offsets.
 deal_terms <- function(formula, data, parties, outcome, beside) {
     pieces <- summands(without_package(formula[[3]]))
@@ -117,8 +129,7 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
     if (length(inside)) refuse("`.` has its place between `+`: in `", as_written(inside[[1]]), "` name the columns")
     named <- unique(unlist(lapply(terms, all.vars)))
     named <- named[named != "."]
-    # `T`, `F` and `pi` are names to R's parser; the program has a sentence for each.
-    check_columns(setdiff(named, c("T", "F", "pi")), data, "formula")
+    check_names(terms, named, data, formula)
     if (any(named %in% outcome)) refuse("`", outcome, "` is the outcome, and cannot stand on the right side too")
     others <- if (any(dots)) setdiff(names(data), c(outcome, all.vars(formula[[2]]), beside, unlist(lapply(offsets, all.vars)))) else NULL
     needed <- intersect(union(others, named), names(data))

@@ -51,6 +51,7 @@
 fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, mode = "plain", weights = NULL, offset = NULL,
                     missing = "refuse", bounds = NULL, parties = NULL, out = NULL, ...) {
     call <- match.call()
+    check_call(call)
     formula <- checked_formula(formula)
     if (base::missing(data) || !is.data.frame(data)) refuse("`data` is to be a data frame with all columns of the model")
     family <- checked_family(family)
@@ -75,7 +76,7 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     flags <- c(
         held$flags,
         list(outcome = outcome$name, family = family, mode = mode, missing = missing),
-        list(weights = weights$name, offset = offset$name), flags
+        Filter(Negate(is.null), list(weights = weights$name, offset = offset$name)), flags
     )
     run <- rehearse(c(model$columns, as.list(data[columns])), flags, model$bounds, outcome$name, out)
     fit <- fedreg_object(spoken_as_in_r(run$report, held$spoken), call)
@@ -84,11 +85,27 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     fit$folder <- out
     rows <- model$rows
     fit$rehearsal <- list(
-        terms = dealt$terms, frame = model$frame, data = data[rows, unique(c(all.vars(formula[[2]]), model$used)), drop = FALSE],
+        terms = dealt$terms, frame = model$frame, data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
         outcome = outcome$values[rows], weights = weights$values[rows], offset = offset, rows = rows
     )
     if (run$code == 3L) warn_unfinished(run$report, run$log)
     fit
+}
+
+# Names of rows stay as they are where no row is left out.
+rows_of_fit <- function(data, rows, columns) {
+    data <- as.data.frame(data)[intersect(unique(columns), names(data))]
+    if (length(rows) == nrow(data)) data else data[rows, , drop = FALSE]
+}
+
+# Arguments that users of `glm` try. They are found by name: their values may have no meaning outside of `glm`.
+check_call <- function(call) {
+    instead <- c(
+        subset = "give the rows by `data = data[rows, ]`", na.action = "`missing = \"complete-cases\"` leaves incomplete rows out",
+        contrasts = "factors have treatment contrasts, and their first level is the reference",
+        start = "the programs start where they do", control = "`tol` and `max_rounds` are arguments of their own"
+    )
+    for (name in intersect(names(call), names(instead))) refuse("there is no argument `", name, "` as in `glm`: ", instead[[name]])
 }
 
 checked_formula <- function(formula) {
@@ -221,7 +238,8 @@ rehearse <- function(columns, flags, bounds, outcome, out) {
     }, names(flags), flags))
     run <- run_demo(c(paste0("--data=", table), arguments, paste0("--out=", folder)))
     if (!run$code %in% c(0L, 3L)) {
-        sentence <- failure_sentence(run$log)
+        # The user has no such file, but a data frame.
+        sentence <- gsub(table, "the table of `data`", failure_sentence(run$log), fixed = TRUE)
         fedreg_error(sentence, run$code, run$log, advice = failure_advice(sentence))
     }
     run$report <- parsed_report(file.path(folder, "report.json"))
@@ -231,7 +249,7 @@ rehearse <- function(columns, flags, bounds, outcome, out) {
 # The programs name the levels of a factor in its term, as R does; a factor that only kept its order is called by its column.
 spoken_as_in_r <- function(report, spoken) {
     for (said in names(spoken)) {
-        replace <- function(text) gsub(said, gsub("`", "", spoken[[said]]), text, fixed = TRUE)
+        replace <- function(text) gsub(said, spoken[[said]], text, fixed = TRUE)
         report[names(report) != "call"] <- rapply(
             report[names(report) != "call"], replace, classes = "character", how = "replace"
         )

@@ -1,12 +1,16 @@
 # Methods of a fitted model. What the report does not hold is NA, or a condition that says why.
 
+#' @importFrom stats coef confint family fitted formula gaussian logLik nobs predict residuals vcov
+NULL
+
 #' Methods for the result of a federated fit
 #'
 #' The usual questions to a fitted model, answered from its report.
 #'
 #' - `coef`, `nobs`, `deviance` and `df.residual` are those of [stats::glm()].
 #' - `vcov` has each party's block of the covariance matrix. Covariances between coefficients of different parties are `NA`: no
-#'   party ever knows them. Variances are the squares of the standard errors.
+#'   party ever knows them; in sealed mode so are those of the intercept, to which both contribute. Variances are the squares of the
+#'   standard errors.
 #' - `confint` has Wald intervals, by the t distribution where the dispersion is estimated, as `confint` of a linear model and
 #'   [stats::confint.default()] have them, and not the profile intervals of `confint` of a `glm`.
 #' - `logLik` carries the degrees of freedom, so that `AIC` and `BIC` are those of `glm`. It is `NA` where the report has none: of
@@ -166,7 +170,7 @@ row_residuals <- function(object, outcome, mean, weights, type) {
 #' @rdname fedreg-methods
 #' @export
 print.fedreg <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
-    cat(caution_lines(x$report), sep = "\n")
+    cat(caution_lines(x$report), sep = "")
     cat("\nCall:  ", call_text(x), "\n\n", sep = "")
     cat("Coefficients:\n")
     print.default(format(x$coefficients, digits = digits), print.gap = 2L, quote = FALSE)
@@ -177,20 +181,28 @@ print.fedreg <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
         cat("\nDegrees of Freedom:", x$df.null, "Total (i.e. Null); ", x$df.residual, "Residual\n")
         cat("Null Deviance:\t   ", format(signif(x$null.deviance, digits)), "\n")
         cat("Residual Deviance:", format(signif(x$deviance, digits)), "\tAIC:", format(signif(x$aic, digits)), "\n")
+        cat(missing_line(x$report))
     }
     cat("\n", ended(x), "\n", sep = "")
     invisible(x)
 }
 
+missing_line <- function(report) {
+    count <- one(report$missing)
+    if (is.na(count) || count == 0) return("")
+    paste0("  (", counted(count, "observation"), " deleted due to missingness)\n")
+}
+
 call_text <- function(x) {
-    if (is.null(x$call)) paste0(x$report$call, "   (read from a report)") else paste(deparse(x$call), collapse = "\n")
+    if (!is.null(x$call)) return(paste(deparse(x$call), collapse = "\n"))
+    paste(strwrap(paste(x$report$call, "(read from a report)"), width = min(getOption("width"), 100L), exdent = 4), collapse = "\n")
 }
 
 ended <- function(x) {
     rounds <- one(x$report$rounds)
     paste0(
         toupper(substring(x$mode, 1, 1)), substring(x$mode, 2), " mode, ", format(x$nobs, big.mark = ","), " rows; ",
-        termination_words(x$report$termination), if (!is.na(rounds) && rounds > 0) paste0(" (", rounds, if (rounds == 1) " round)" else " rounds)")
+        termination_words(x$report$termination), if (!is.na(rounds) && rounds > 0) paste0(" (", counted(rounds, "round"), ")")
     )
 }
 
@@ -206,7 +218,6 @@ caution_lines <- function(report) {
     caution <- report$caution
     if (is.null(caution)) return(character())
     rule <- strrep("*", min(getOption("width"), 72L))
-    reasons <- unlist(lapply(unlist(caution$reasons), strwrap, width = min(getOption("width"), 100L), initial = "  - ", exdent = 4))
-    withheld <- if (isTRUE(caution$inference_withheld)) "  - p-values and intervals are withheld (NA)"
-    c(rule, toupper(caution$banner), reasons, withheld, rule)
+    withheld <- if (isTRUE(caution$inference_withheld)) "p-values and intervals are withheld (NA)"
+    paste0(c(rule, note_lines(toupper(caution$banner), c(unlist(caution$reasons), withheld)), rule), "\n")
 }

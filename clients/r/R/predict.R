@@ -69,7 +69,8 @@ model_terms <- function(object) {
     terms <- unlist(own$terms, use.names = FALSE)
     right <- Reduce(function(a, b) call("+", a, b), terms)
     env <- new.env(parent = environment(object$formula))
-    for (name in c("ns", "bs")) assign(name, getExportedValue("splines", name), envir = env)
+    env$ns <- splines::ns
+    env$bs <- splines::bs
     stats::as.formula(call("~", right), env = env)
 }
 
@@ -95,10 +96,13 @@ score_as_r <- function(object, newdata) {
     factors <- names(levels)
     contrasts <- stats::setNames(rep(list("contr.treatment"), length(factors)), factors)
     matrix <- stats::model.matrix(terms, rows, contrasts.arg = if (length(contrasts)) contrasts)
-    colnames(matrix) <- gsub("`", "", colnames(matrix), fixed = TRUE)
-    lacking <- setdiff(object$table$term, colnames(matrix))
-    if (length(lacking)) refuse("R does not name a column `", lacking[[1]], "`, as the programs do: no prediction of this model")
-    eta <- sum_of_terms(object, matrix[, object$table$term, drop = FALSE])
+    # R puts backticks around a name that is a term by itself, the programs do not.
+    bare <- function(names) gsub("`", "", names, fixed = TRUE)
+    at <- match(bare(object$table$term), bare(colnames(matrix)))
+    if (anyNA(at)) {
+        refuse("R has no column of the name `", object$table$term[is.na(at)][[1]], "`, which is the programs': no prediction of this model")
+    }
+    eta <- sum_of_terms(object, matrix[, at, drop = FALSE])
     stats::setNames(eta + if (is.null(offset)) 0 else offset, names)
 }
 
@@ -127,6 +131,14 @@ offset_of <- function(offset, newdata) {
 # --- reports: columns from the names of terms -------------------------------------------------------------------------------
 
 score_by_names <- function(object, newdata) {
+    pieces <- unlist(lapply(object$table$term, interaction_pieces))
+    lost <- setdiff(pieces[grepl(paste0("^(", paste(of_rows, collapse = "|"), ")\\("), pieces)], names(newdata))
+    if (length(lost)) {
+        refuse(
+            "the term `", lost[[1]], "` was computed from the rows of the fit, which the report does not hold: predict with `alice predict`, ",
+            "or from the result of fed_glm()"
+        )
+    }
     columns <- lapply(object$table$term, named_column, newdata = newdata, levels = object$levels)
     stats::setNames(sum_of_terms(object, do.call(cbind, columns)), rownames(newdata))
 }
@@ -149,6 +161,7 @@ interaction_pieces <- function(term) {
     substring(term, starts, ends)
 }
 
+# Functions whose values depend on more than the row, or whose levels are not in the report.
 of_rows <- c("poly", "ns", "bs", "scale", "cut", "factor")
 of_values <- c("log", "log2", "log10", "log1p", "exp", "sqrt", "I", "+", "-", "*", "/", "^", "(", "c")
 
@@ -161,14 +174,6 @@ named_piece <- function(piece, newdata, levels) {
     level <- level_column(piece, newdata, levels)
     if (!is.null(level)) return(level)
     expression <- tryCatch(parse(text = piece, keep.source = FALSE)[[1]], error = function(e) NULL)
-    # What follows a function of rows, as in `poly(x, 2)1`, is no R.
-    head <- sub("\\(.*$", "", piece)
-    if (head %in% of_rows && head != piece) {
-        refuse(
-            "the term `", piece, "` was computed from the rows of the fit, which the report does not hold: predict with `alice predict`, ",
-            "or from the result of fed_glm()"
-        )
-    }
     functions <- setdiff(all.names(expression), all.vars(expression))
     if (is.call(expression) && all(functions %in% of_values)) {
         lacking <- setdiff(all.vars(expression), names(newdata))
@@ -178,12 +183,15 @@ named_piece <- function(piece, newdata, levels) {
     refuse("`newdata` has no column for the term `", piece, "`", nearest(piece, names(newdata)))
 }
 
+# Truth values, also as text: `read.csv` leaves "true" as it is.
+is_truth <- function(values) is.logical(values) || all(tolower(values) %in% c("true", "false", NA))
+
 # 0 and 1 for a level of a factor or a truth value: the name of the term is the header joined to the level.
 level_column <- function(piece, newdata, levels) {
     for (name in names(newdata)[startsWith(piece, names(newdata))]) {
         level <- substring(piece, nchar(name) + 1)
         values <- newdata[[name]]
-        if (is.logical(values) && level == "TRUE") return(as.numeric(values))
+        if (level == "TRUE" && is.null(levels[[name]]) && is_truth(values)) return(as.numeric(tolower(values) == "true"))
         if (!is.factor(values) && !is.character(values) && is.null(levels[[name]])) next
         known <- levels[[name]]
         if (is.null(known)) {

@@ -103,6 +103,8 @@ failure_sentence <- function(log) {
     reasons <- log[!grepl("^[^ ]+: .* ended the run: |^demo: the run was ended; logs are in ", log)]
     if (!any(nzchar(reasons))) reasons <- log
     reasons <- sub("^(demo|error): ", "", reasons[nzchar(reasons)])
+    # What is a flag of the program is an argument here.
+    reasons <- sub("^--(alice|bob|parties): ", "\\1: ", reasons)
     if (length(reasons)) paste(reasons, collapse = "\n") else "the program said nothing"
 }
 
@@ -113,6 +115,7 @@ failure_advice <- function(sentence) {
         if (grepl("--bounds", sentence, fixed = TRUE)) {
             "in R: bounds = list(age = c(18, 90), region = c(\"north\", \"south\"), cost = c(0, 5000))"
         },
+        if (grepl("(^| )--[a-z]", sentence)) "in R a flag such as --id is the argument `id`",
         if (grepl("\\bline [0-9]+", sentence)) "line N of the table is row N - 1 of `data`"
     )
     if (length(advice)) paste0("\n  (", paste(advice, collapse = "; "), ")") else ""

@@ -28,28 +28,29 @@ summary.fedreg <- function(object, ...) {
 print.summary.fedreg <- function(x, digits = max(3L, getOption("digits") - 3L),
                                  signif.stars = getOption("show.signif.stars"), ...) {
     report <- x$fit$report
-    cat(caution_lines(report), sep = "\n")
+    cat(caution_lines(report), sep = "")
     cat("\nCall:\n", call_text(x$fit), "\n\n", sep = "")
     without <- sum(x$aliased)
-    cat("Coefficients:", if (without) paste0("(", without, " not defined because of singularities)"), "\n")
+    cat("Coefficients:", if (without) paste0(" (", without, " not defined because of singularities)"), "\n", sep = "")
     print_coefficients(x, digits, signif.stars)
     if (!is.na(x$dispersion)) {
         cat("\n(Dispersion parameter for ", report$family, " family taken to be ", format(x$dispersion), ")\n\n", sep = "")
-    } else {
+    } else if (!is.na(x$deviance) || identical(x$fit$mode, "private")) {
         cat("\n")
     }
     if (!is.na(x$deviance)) {
         values <- format(signif(c(x$null.deviance, x$deviance), max(5L, digits + 1L)))
-        cat(paste0(
-            c("    Null deviance: ", "Residual deviance: "), values, "  on ", format(c(x$df.null, x$df.residual)), "  degrees of freedom\n"
-        ), sep = "")
+        # Penalised fits have none.
+        df <- if (is.na(x$df.residual)) "" else paste0("  on ", format(c(x$df.null, x$df.residual)), "  degrees of freedom")
+        cat(paste0(c("    Null deviance: ", "Residual deviance: "), values, df, "\n"), sep = "")
+        cat(missing_line(report))
         if (!is.na(x$aic)) cat("AIC: ", format(x$aic, digits = max(4L, digits + 1L)), "\n", sep = "")
     } else if (identical(x$fit$mode, "private")) {
         cat("Deviances and AIC are NA: nobody may look at them in private mode\n")
     }
-    cat(measure_lines(report, digits), sep = "\n")
+    cat(paste0(measure_lines(report, digits), "\n"), sep = "")
     cat("\n")
-    cat(account_lines(x$fit), sep = "\n")
+    cat(paste0(account_lines(x$fit), "\n"), sep = "")
     cat("\n")
     invisible(x)
 }
@@ -99,24 +100,26 @@ measure_lines <- function(report, digits) {
         test_text(performance$hosmer_lemeshow, "Hosmer-Lemeshow test")
     )
     lines <- vapply(Filter(length, of), paste, "", collapse = ",  ")
-    if (length(lines)) c("", lines) else character()
+    if (length(lines)) c("", lines)
 }
 
 # How the fit ended, what left each party, what privacy holds, and notes.
 account_lines <- function(fit) {
     report <- fit$report
     left <- by_role(report, "disclosure")
-    privacy <- by_role(report, "privacy")
+    privacy <- Filter(length, by_role(report, "privacy"))
     of <- function(label, account) if (length(account)) wrapped(c(label, rep("", length(account) - 1)), account) else character()
     c(
         wrapped("Ended:  ", ended(fit)),
         if (!is.null(report$errors)) wrapped("Errors: ", paste0(report$errors, ", from the residuals of the rows")),
         if (!is.null(report$lambda)) wrapped("Penalty:", paste("lambda =", format(report$lambda, digits = 4))),
         of("Left:   ", mapply(left_text, names(left), left)),
-        of("Privacy:", mapply(privacy_text, names(privacy), privacy)),
-        of("Notes:  ", unlist(report$notes))
+        of("Privacy:", privacy_text(privacy)),
+        note_lines("Notes:", unlist(report$notes))
     )
 }
+
+counted <- function(count, what) paste0(format(count, big.mark = ","), " ", what, if (count != 1) "s")
 
 # Terms with a share each, those of one share together.
 shares_text <- function(columns) {
@@ -130,9 +133,9 @@ left_text <- function(role, left) {
     opened <- left$opened
     parts <- c(
         if (length(opened)) {
-            paste0(vapply(opened, function(o) paste0(o$what, " opened to ", o$to, " (", format(o$numbers, big.mark = ","), " numbers)"), ""), collapse = "; ")
+            paste0(vapply(opened, function(o) paste0(o$what, " opened to ", o$to, " (", counted(o$numbers, "number"), ")"), ""), collapse = "; ")
         } else if (!is.na(vectors) && vectors > 0) {
-            paste(vectors, "vectors with a value a row")
+            paste(counted(vectors, "vector"), "with a value a row")
         } else {
             paste(unlist(left$declared), collapse = ", ")
         },
@@ -143,9 +146,21 @@ left_text <- function(role, left) {
     paste0(role, ": ", paste(parts, collapse = "; "))
 }
 
-privacy_text <- function(role, privacy) {
-    paste0(
-        role, ": epsilon ", format(one(privacy$epsilon)), " at delta ", format(one(privacy$delta)),
-        " for ", privacy$unit, "; protects against ", privacy$adversary
+# Budgets by party, then what they promise, once where it is the same for all.
+privacy_text <- function(privacy) {
+    if (!length(privacy)) return(character())
+    budgets <- paste0(
+        names(privacy), ": epsilon ", vapply(privacy, function(p) format(one(p$epsilon)), ""), " at delta ",
+        vapply(privacy, function(p) format(one(p$delta)), "")
     )
+    each <- function(name, before) {
+        words <- unique(unlist(lapply(privacy, `[[`, name)))
+        if (length(words)) paste0(before, words)
+    }
+    c(budgets, each("unit", "of "), each("adversary", "against "), each("not_protected", "not protected: "))
+}
+
+note_lines <- function(heading, notes) {
+    if (!length(notes)) return(character())
+    c(heading, unlist(lapply(notes, strwrap, width = min(getOption("width"), 100L), initial = "  - ", exdent = 4)))
 }

@@ -12,12 +12,13 @@ cells <- function(column, name) {
             ": numbers, truth values, text and factors can be columns of a model"
         )
     }
-    column <- as.numeric(column)
-    text <- sprintf("%.15g", column)
-    exact <- is.na(column) | as.numeric(text) == column
-    text[!exact] <- sprintf("%.17g", column[!exact])
     # NaN is missing to `na.omit` too.
-    ifelse(is.na(column), "", text)
+    there <- !is.na(column)
+    known <- as.numeric(column)[there]
+    text <- sprintf("%.15g", known)
+    inexact <- as.numeric(text) != known
+    text[inexact] <- sprintf("%.17g", known[inexact])
+    replace(character(length(column)), there, text)
 }
 
 cell_text <- function(text) {
@@ -71,13 +72,12 @@ party_formula <- function(terms, declare) {
     words <- character()
     place <- function(piece) {
         name <- if (is.name(piece)) as.character(piece) else ""
-        written <- piece
         if (is.call(piece) && length(piece) == 2 && identical(piece[[1]], as.name("factor")) && is.name(piece[[2]])) {
             name <- as.character(piece[[2]])
         }
         if (nzchar(name) && name %in% names(declare)) {
             key <- paste0(".declared", match(name, names(declare)), if (is.call(piece)) "c", ".")
-            words[[key]] <<- as_written(written)
+            words[[key]] <<- if (is.name(piece)) name else as_written(piece)
             return(as.name(key))
         }
         if (is.call(piece) && deparse(piece[[1]])[[1]] %in% c("+", "*", ":", "^", "(")) {
@@ -92,8 +92,7 @@ party_formula <- function(terms, declare) {
         levels <- gsub("([\"\\\\])", "\\\\\\1", enc2utf8(declare[[column]]))
         call <- paste0("factor(", as_written(as.name(column)), ", levels = c(\"", paste(levels, collapse = "\", \""), "\"))")
         text <- gsub(key, call, text, fixed = TRUE)
-        # The programs write names without backticks.
-        spoken[[gsub("`", "", call, fixed = TRUE)]] <- words[[key]]
+        spoken[[call]] <- words[[key]]
     }
     list(text = text, spoken = spoken)
 }
@@ -102,7 +101,8 @@ party_formula <- function(terms, declare) {
 party_columns <- function(terms, declare) {
     plain <- vapply(terms, is.name, NA)
     names <- vapply(terms[plain], as.character, "")
-    if (all(plain) && !any(names %in% names(declare))) {
+    # A list that begins with a tilde would be a formula.
+    if (all(plain) && !any(names %in% names(declare)) && !any(startsWith(names, "~"))) {
         return(list(text = paste(vapply(names, list_item, ""), collapse = ","), spoken = character()))
     }
     party_formula(terms, declare)

@@ -79,6 +79,11 @@ augment.fedreg <- function(x, data = NULL, newdata = NULL, type.predict = c("lin
     of_fit <- is.null(data) && is.null(newdata)
     rows <- if (!is.null(newdata)) newdata else if (!is.null(data)) data else own$data
     mean <- stats::predict(x, if (!of_fit) rows, type = "response")
+    # As broom has it: names of rows become a column.
+    if (.row_names_info(rows) > 0L && !".rownames" %in% names(rows)) {
+        rows <- cbind(.rownames = rownames(rows), rows, stringsAsFactors = FALSE)
+        rownames(rows) <- NULL
+    }
     rows$.fitted <- unname(if (type.predict == "response") mean else stats::family(x)$linkfun(mean))
     outcome <- if (of_fit) own$outcome else outcome_in(x, rows)
     if (is.null(outcome)) return(rows)
