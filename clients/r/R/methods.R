@@ -18,6 +18,7 @@ NULL
 #' - `formula` needs the result of [fed_glm()], as a report does not hold the formula.
 #' - `fitted` and `residuals` need the rows, and so the result of [fed_glm()]. [augment()][augment.fedreg] with `data` computes them
 #'   for the report of a party that holds all columns.
+#' - `plot` is refused: the programs write a page with plots, `report.html`.
 #' - `summary` prints what `summary` of a `glm` prints, with the holder of each coefficient, then how the fit ended, what left
 #'   each party, and notes. Its `coefficients` are a matrix as that of `summary.glm`.
 #'
@@ -152,6 +153,14 @@ residuals.fedreg <- function(object, type = c("deviance", "pearson", "response")
     own <- object$rehearsal
     if (is.null(own)) refuse("residuals are of rows, which a report does not hold; augment(fit, data) computes them for your rows")
     row_residuals(object, own$outcome, stats::fitted(object), own$weights, type)
+}
+
+#' @rdname fedreg-methods
+#' @method plot fedreg
+#' @importFrom graphics plot
+#' @export
+plot.fedreg <- function(x, ...) {
+    refuse("plots are in the page report.html that the programs write: beside a report, or in the folder `out` of fed_glm(..., out = \"folder\")")
 }
 
 row_residuals <- function(object, outcome, mean, weights, type) {

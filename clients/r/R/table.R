@@ -15,9 +15,12 @@ cells <- function(column, name) {
     # NaN is missing to `na.omit` too.
     there <- !is.na(column)
     known <- as.numeric(column)[there]
-    text <- sprintf("%.15g", known)
-    inexact <- as.numeric(text) != known
-    text[inexact] <- sprintf("%.17g", known[inexact])
+    text <- character(length(known))
+    # A quick look first: most columns are either short numbers or long ones throughout.
+    short <- signif(known, 15) == known
+    text[short] <- sprintf("%.15g", known[short])
+    short[short] <- as.numeric(text[short]) == known[short]
+    text[!short] <- sprintf("%.17g", known[!short])
     replace(character(length(column)), there, text)
 }
 

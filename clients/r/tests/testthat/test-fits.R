@@ -79,6 +79,9 @@ test_that("factors keep the order of their levels, also where levels look like n
     expect_fit_of_glm(fit, glm)
     expect_true(all(c("wardeast", "wardwest", "grade2", "factor(visits)2", "smokerTRUE", "wardwest:bmi") %in% names(coef(fit))))
     expect_lt(largest(predict(fit, d[1:4, ], type = "response"), predict(glm, d[1:4, ], type = "response")), 1e-8)
+    expect_error(predict(fit, transform(d[1:2, ], ward = "south")), "has the level \"south\"", fixed = TRUE)
+    expect_error(predict(fit, d[1:2, setdiff(names(d), "bmi")]), "lacks the column `bmi`", fixed = TRUE)
+    expect_error(predict(fit, transform(d[1:2, ], bmi = "heavy")), "is character, and was numeric in the fit", fixed = TRUE)
     names(d)[names(d) == "ward"] <- "the ward"
     odd <- fed_glm(ill ~ `the ward` + log(bmi), d, alice = "the ward", family = binomial)
     glm <- tight(ill ~ `the ward` + log(bmi), data = d, family = binomial)
@@ -171,9 +174,9 @@ test_that("a robust error is that of the program's sandwich and is named", {
 test_that("a private fit has estimates and errors, and no likelihood", {
     need_programs()
     d <- people()
-    bounds <- list(age = c(20, 80), ward = c("west", "east", "north"), bmi = c(10, 45))
-    fit <- fed_glm(ill ~ age + ward + bmi, d, alice = "age", family = binomial, mode = "private", epsilon = 3, bounds = bounds)
-    expect_named(coef(fit), c("(Intercept)", "age", "wardeast", "wardnorth", "bmi"))
+    bounds <- list(age = c(20, 80), ward = c("west", "east", "north"), smoker = c(FALSE, TRUE), bmi = c(10, 45))
+    fit <- fed_glm(ill ~ age + ward + smoker + bmi, d, alice = "age", family = binomial, mode = "private", epsilon = 3, bounds = bounds)
+    expect_named(coef(fit), c("(Intercept)", "age", "wardeast", "wardnorth", "smokerTRUE", "bmi"))
     expect_true(is.na(logLik(fit)))
     expect_true(is.na(AIC(fit)))
     expect_false(anyNA(tidy(fit)$std.error))
@@ -181,6 +184,16 @@ test_that("a private fit has estimates and errors, and no likelihood", {
     expect_output(print(summary(fit)), "epsilon 3 at delta 1e-06", fixed = TRUE)
     condition <- expect_error(fed_glm(cost ~ age + bmi, d, alice = "age", mode = "private"), class = "fedreg_error")
     expect_match(conditionMessage(condition), "in R: bounds = list(", fixed = TRUE)
+})
+
+test_that("a call can be changed by update", {
+    need_programs()
+    d <- people()
+    fit <- fed_glm(cost ~ age + bmi, d, alice = "age")
+    sealed <- update(fit, mode = "sealed")
+    expect_equal(sealed$mode, "sealed")
+    expect_equal(coef(sealed), coef(fit), tolerance = 1e-8)
+    expect_named(coef(update(fit, . ~ . + log(crp))), c("(Intercept)", "age", "bmi", "log(crp)"))
 })
 
 test_that("a folder for the results keeps the page and every party's report", {

@@ -50,6 +50,7 @@ test_that("what a report does not hold is an error that says why", {
     expect_error(residuals(fit), "does not hold")
     expect_error(fitted(fit), "does not hold rows")
     expect_error(augment(fit), "does not hold rows")
+    expect_error(plot(fit), "report.html", fixed = TRUE)
     expect_error(formula(fit), "does not hold the formula")
     expect_error(predict(fit, data.frame(age = 1), se.fit = TRUE), "which nobody knows")
     own <- read_fedreg(stored("own"))

@@ -58,6 +58,7 @@ test_that("residuals of weighted fits are those of glm", {
         expect_lt(largest(residuals(fit, type = kind), residuals(glm, type = kind)), 1e-8)
     }
     expect_lt(largest(fitted(fit), fitted(glm)), 1e-8)
+    expect_lt(largest(augment(fit)$.resid, residuals(glm)), 1e-8)
 })
 
 test_that("rows of a study can be given to a report", {
