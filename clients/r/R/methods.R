@@ -160,7 +160,10 @@ residuals.fedreg <- function(object, type = c("deviance", "pearson", "response")
 #' @importFrom graphics plot
 #' @export
 plot.fedreg <- function(x, ...) {
-    refuse("plots are in the page report.html that the programs write: beside a report, or in the folder `out` of fed_glm(..., out = \"folder\")")
+    refuse(
+        "plots are in the page report.html that the programs write: beside a report, ",
+        "or in the folder `out` of fed_glm(..., out = \"folder\")"
+    )
 }
 
 row_residuals <- function(object, outcome, mean, weights, type) {

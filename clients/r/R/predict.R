@@ -47,8 +47,8 @@ check_complete <- function(object) {
     holders <- unique(object$table$party)
     if (report$protocol == "vertical" && !is.null(report$role) && identical(holders, report$role)) {
         refuse(
-            "the report holds the coefficients of ", report$role, " only (`coefficients = \"own\"` in the study): a prediction needs those of ",
-            "all parties, and `", report$role, " predict` makes it together with them"
+            "the report holds the coefficients of ", report$role, " only (`coefficients = \"own\"` in the study): a prediction ",
+            "needs those of all parties, and `", report$role, " predict` makes it together with them"
         )
     }
 }
@@ -76,7 +76,8 @@ model_terms <- function(object) {
 
 score_as_r <- function(object, newdata) {
     own <- object$rehearsal
-    fitted <- stats::model.frame(model_terms(object), as.data.frame(own$frame, check.names = FALSE, optional = TRUE), na.action = stats::na.pass)
+    frame <- as.data.frame(own$frame, check.names = FALSE, optional = TRUE)
+    fitted <- stats::model.frame(model_terms(object), frame, na.action = stats::na.pass)
     terms <- stats::terms(fitted)
     levels <- stats::.getXlevels(terms, fitted)
     offset <- own$offset
@@ -135,8 +136,8 @@ score_by_names <- function(object, newdata) {
     lost <- setdiff(pieces[grepl(paste0("^(", paste(of_rows, collapse = "|"), ")\\("), pieces)], names(newdata))
     if (length(lost)) {
         refuse(
-            "the term `", lost[[1]], "` was computed from the rows of the fit, which the report does not hold: predict with `alice predict`, ",
-            "or from the result of fed_glm()"
+            "the term `", lost[[1]], "` was computed from the rows of the fit, which the report does not hold: ",
+            "predict with `alice predict`, or from the result of fed_glm()"
         )
     }
     columns <- lapply(object$table$term, named_column, newdata = newdata, levels = object$levels)

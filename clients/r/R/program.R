@@ -38,6 +38,8 @@ missing_program <- function(folder) {
 
 # The program's version. Other programs are called `demo` too, and another version may say other things.
 demo_version <- function(path) {
+    # An error in finding the program is not one of its answer.
+    force(path)
     said <- tryCatch(
         suppressWarnings(system2(path, "--version", stdout = TRUE, stderr = FALSE, stdin = "", timeout = 20)),
         error = function(e) character()

@@ -48,7 +48,8 @@ parsed_report <- function(file) {
     }
     if (!length(report$coefficients)) {
         fedreg_error(paste0(
-            file, " is of the method ", report$protocol, ", whose result is a function and has no coefficients; predict with `worker predict`"
+            file, " is of the method ", report$protocol, ", whose result is a function and has no coefficients; ",
+            "predict with `worker predict`"
         ), class = "fedreg_report")
     }
     report

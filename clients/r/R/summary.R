@@ -133,7 +133,8 @@ left_text <- function(role, left) {
     opened <- left$opened
     parts <- c(
         if (length(opened)) {
-            paste0(vapply(opened, function(o) paste0(o$what, " opened to ", o$to, " (", counted(o$numbers, "number"), ")"), ""), collapse = "; ")
+            what <- vapply(opened, function(o) paste0(o$what, " opened to ", o$to, " (", counted(o$numbers, "number"), ")"), "")
+            paste(what, collapse = "; ")
         } else if (!is.na(vectors) && vectors > 0) {
             paste(counted(vectors, "vector"), "with a value a row")
         } else {
