@@ -97,14 +97,21 @@ score_as_r <- function(object, newdata) {
     factors <- names(levels)
     contrasts <- stats::setNames(rep(list("contr.treatment"), length(factors)), factors)
     matrix <- stats::model.matrix(terms, rows, contrasts.arg = if (length(contrasts)) contrasts)
-    # R puts backticks around a name that is a term by itself, the programs do not.
-    bare <- function(names) gsub("`", "", names, fixed = TRUE)
-    at <- match(bare(object$table$term), bare(colnames(matrix)))
+    at <- same_names(object$table$term, colnames(matrix))
     if (anyNA(at)) {
         refuse("R has no column of the name `", object$table$term[is.na(at)][[1]], "`, which is the programs': no prediction of this model")
     }
     eta <- sum_of_terms(object, matrix[, at, drop = FALSE])
     stats::setNames(eta + if (is.null(offset)) 0 else offset, names)
+}
+
+# Where R's columns have the programs' terms. R puts backticks around a name that is a term by itself, and a blank into `(26, Inf]`.
+same_names <- function(terms, columns) {
+    bare <- function(names, marks) gsub(marks, "", names)
+    at <- match(bare(terms, "`"), bare(columns, "`"))
+    tight <- bare(columns, "[` ]")
+    tight[duplicated(tight) | duplicated(tight, fromLast = TRUE)] <- NA
+    ifelse(is.na(at), match(bare(terms, "[` ]"), tight), at)
 }
 
 # New values of a column, of the kind that the fit had. A level that the fit did not have is an error, as in R.

@@ -71,6 +71,15 @@ test_that("formulas with functions and interactions have the names and numbers o
     expect_lt(largest(predict(fit, d[c(5, 9, 40), ]), predict(glm, d[c(5, 9, 40), ])), 1e-8)
 })
 
+test_that("classes without an end are predicted, which R names with a blank", {
+    need_programs()
+    d <- people()
+    fit <- fed_glm(cost ~ cut(bmi, c(-Inf, 26, Inf)) + age, d, alice = "age")
+    glm <- tight(cost ~ cut(bmi, c(-Inf, 26, Inf)) + age, data = d)
+    expect_lt(largest(predict(fit), predict(glm)), 1e-8)
+    expect_lt(largest(predict(fit, d[3:5, ]), predict(glm, d[3:5, ])), 1e-8)
+})
+
 test_that("factors keep the order of their levels, also where levels look like numbers", {
     need_programs()
     d <- people()
