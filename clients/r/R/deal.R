@@ -1,0 +1,159 @@
+# A formula and columns dealt to parties: which terms are whose.
+
+# Terms of a sum, in their order; parentheses around a sum say nothing. A sign is kept for `- 1`.
+summands <- function(side, sign = "+") {
+    name <- if (is.call(side)) deparse(side[[1]])[[1]] else ""
+    if (name == "(" ) return(summands(side[[2]], sign))
+    if (name %in% c("+", "-")) {
+        if (length(side) == 2) return(summands(side[[2]], if (name == "-") flip(sign) else sign))
+        return(c(summands(side[[2]], sign), summands(side[[3]], if (name == "-") flip(sign) else sign)))
+    }
+    list(list(sign = sign, term = side))
+}
+
+flip <- function(sign) if (sign == "+") "-" else "+"
+
+# One line of text of a piece of a formula.
+as_written <- function(piece) paste(deparse(piece, width.cutoff = 500L, backtick = TRUE, control = NULL), collapse = " ")
+
+# `splines::ns(x)` is `ns(x)` to the programs.
+without_package <- function(piece) {
+    if (!is.call(piece)) return(piece)
+    if (identical(piece[[1]], as.name("::")) && as.character(piece[[2]]) %in% c("splines", "stats", "base")) {
+        return(piece[[3]])
+    }
+    piece[] <- lapply(piece, function(part) if (missing(part)) part else without_package(part))
+    piece
+}
+
+refuse <- function(...) stop(paste0(...), call. = FALSE)
+
+quoted <- function(names) paste0("`", names, "`", collapse = ", ")
+
+# The nearest of these names, as a hint; none where nothing is near.
+nearest <- function(name, known) {
+    if (!length(known)) return("")
+    distance <- utils::adist(name, known, ignore.case = TRUE)[1, ]
+    if (min(distance) > max(1, nchar(name) / 3) || min(distance) >= nchar(name)) return("")
+    paste0("; the nearest name is `", known[which.min(distance)], "`")
+}
+
+check_columns <- function(names, data, what) {
+    for (name in setdiff(names, names(data))) {
+        refuse(what, ": there is no column `", name, "` in `data`", nearest(name, names(data)))
+    }
+}
+
+# The named list of parties from `alice`, `bob` and `parties`, each with its columns; a missing list is NULL until the formula is read.
+named_parties <- function(alice, bob, parties) {
+    if (is.null(parties)) return(list(alice = alice, bob = bob))
+    if (!is.null(alice) || !is.null(bob)) refuse("give either `alice` and `bob`, or `parties`")
+    if (!is.list(parties) || is.null(names(parties)) || any(!nzchar(names(parties))) || anyDuplicated(names(parties))) {
+        refuse("`parties` is a list with a name for each party: list(clinic = c(\"age\", \"sex\"), lab = \"crp\", registry = \"stage\")")
+    }
+    if (length(parties) < 2) refuse("`parties` names fewer than two parties")
+    parties
+}
+
+# Deals the columns that the formula names to the parties: of two parties one may be left out, and holds what the other does not.
+deal_columns <- function(parties, data, needed, outcome) {
+    for (name in names(parties)) {
+        columns <- parties[[name]]
+        if (inherits(columns, "formula")) {
+            refuse("`", name, "` is a list of column names; terms such as `log(x)` have their place in the formula")
+        }
+        if (!is.null(columns) && !is.character(columns)) refuse("`", name, "` is to be a vector of column names")
+        check_columns(columns, data, paste0("`", name, "`"))
+        if (any(columns %in% outcome)) refuse("`", outcome, "` is the outcome, and cannot be a column of ", name, " too")
+    }
+    all <- unlist(parties)
+    twice <- unique(all[duplicated(all)])
+    if (length(twice)) refuse(quoted(twice), " is dealt twice: a column belongs to one party")
+    open <- names(parties)[vapply(parties, is.null, NA)]
+    rest <- setdiff(needed, all)
+    if (length(open) == length(parties) && length(parties) == 2) {
+        half <- ceiling(length(rest) / 2)
+        parties[open] <- list(head(rest, half), rest[-seq_len(half)])
+    } else if (length(open) == 1) {
+        parties[open] <- list(rest)
+    } else if (length(open)) {
+        refuse("name the columns of ", quoted(open))
+    }
+    parties
+}
+
+# The holder of a term. An interaction across parties would need a product of two columns of which nobody holds both.
+holder <- function(term, parties) {
+    of <- intersect(all.vars(term), unlist(parties))
+    holders <- names(parties)[vapply(parties, function(columns) any(of %in% columns), NA)]
+    if (length(holders) > 1) {
+        owned <- vapply(holders, function(name) paste0(quoted(intersect(of, parties[[name]])), " of ", name), "")
+        refuse(
+            "the term `", as_written(term), "` joins ", paste(owned, collapse = " and "),
+            ": an interaction needs all its columns at one party, as no party sees a column of another"
+        )
+    }
+    holders
+}
+
+# Every name of the formula is a column. In functions `T`, `F` and `pi` are left to the program, which has a sentence for each.
+check_names <- function(terms, named, data, formula) {
+    alone <- vapply(Filter(is.name, terms), as.character, "")
+    for (name in setdiff(named, names(data))) {
+        if (name %in% c("T", "F", "pi") && !name %in% alone) next
+        if (exists(name, envir = environment(formula), mode = "numeric")) {
+            refuse("formula: `", name, "` is no column of `data`, and the programs know no variables of R: write its value")
+        }
+        check_columns(name, data, "formula")
+    }
+}
+
+# Splits the right side of a formula into the terms of each party, and offsets.
+deal_terms <- function(formula, data, parties, outcome, beside) {
+    pieces <- summands(without_package(formula[[3]]))
+    pieces <- Filter(function(piece) !(is.numeric(piece$term) && piece$term == 1 && piece$sign == "+"), pieces)
+    for (piece in pieces) {
+        if (is.numeric(piece$term) && piece$term %in% c(0, 1)) {
+            refuse("a rehearsal has an intercept; a study leaves it out by `model.intercept = false`")
+        }
+        if (piece$sign == "-") {
+            refuse("`- ", as_written(piece$term), "`: terms cannot be taken away by `-`, write out those that stay")
+        }
+    }
+    terms <- lapply(pieces, `[[`, "term")
+    is_offset <- vapply(terms, function(term) is.call(term) && identical(term[[1]], as.name("offset")), NA)
+    offsets <- terms[is_offset]
+    terms <- terms[!is_offset]
+    dots <- vapply(terms, identical, NA, as.name("."))
+    inside <- Filter(function(term) "." %in% all.vars(term), terms[!dots])
+    if (length(inside)) refuse("`.` has its place between `+`: in `", as_written(inside[[1]]), "` name the columns")
+    named <- unique(unlist(lapply(terms, all.vars)))
+    named <- named[named != "."]
+    check_names(terms, named, data, formula)
+    if (any(named %in% outcome)) refuse("`", outcome, "` is the outcome, and cannot stand on the right side too")
+    others <- if (any(dots)) setdiff(names(data), c(outcome, all.vars(formula[[2]]), beside, unlist(lapply(offsets, all.vars)))) else NULL
+    needed <- intersect(union(others, named), names(data))
+    parties <- deal_columns(parties, data, needed, outcome)
+    homeless <- setdiff(named[named %in% names(data)], unlist(parties))
+    if (length(homeless)) refuse("nobody holds ", quoted(homeless), ": name it in the columns of a party")
+    at <- list(terms = lapply(parties, function(columns) list()), offsets = offsets, parties = parties)
+    for (term in terms) {
+        if (identical(term, as.name("."))) {
+            for (name in names(parties)) {
+                at$terms[[name]] <- c(at$terms[[name]], lapply(intersect(others, parties[[name]]), as.name))
+            }
+        } else {
+            name <- holder(term, parties)
+            # Without a column, such as `log(2)`: any party's program says what is wrong with it.
+            if (!length(name)) name <- names(parties)[[1]]
+            at$terms[[name]] <- c(at$terms[[name]], list(term))
+        }
+    }
+    at$terms <- lapply(at$terms, unique)
+    for (name in names(parties)) {
+        if (!length(at$terms[[name]])) {
+            refuse("no term of the formula is of ", name, ": each party needs at least one column of the model")
+        }
+    }
+    at
+}

@@ -1,0 +1,4 @@
+library(testthat)
+library(fedreg)
+
+test_check("fedreg")
