@@ -21,9 +21,8 @@ pub const ROW_BITS: i32 = 15;
 /// Residuals are multiples of 2^-17 of the power of two at or above their bound.
 pub const RESIDUAL_BITS: i32 = 17;
 
-/// Share of a column's half range that the default row norm reckons with: for values spread over a range the root mean
-/// square is below this, so few rows are shortened.
-const TYPICAL_SHARE: f64 = 0.75;
+/// By how much rounding may lengthen a row of norm one; its integers are held at norm one whatever it is.
+const ROUNDING: f64 = 1e-12;
 
 const UNIT: i64 = 1 << ROW_BITS;
 
@@ -64,13 +63,6 @@ impl ColumnBounds {
             ColumnBounds::Range { low, high } => value.clamp(low, high),
             ColumnBounds::Centred { .. } => value,
             ColumnBounds::Indicator => value.clamp(0.0, 1.0),
-        }
-    }
-
-    fn typical_square(&self) -> f64 {
-        match self {
-            ColumnBounds::Range { .. } => TYPICAL_SHARE * TYPICAL_SHARE,
-            ColumnBounds::Centred { .. } | ColumnBounds::Indicator => 1.0,
         }
     }
 }
@@ -147,8 +139,8 @@ pub struct RowBounds {
 impl RowBounds {
     /// Checks the bounds of the columns, in the order of the design matrix without its intercept.
     ///
-    /// `radius` is the public norm at which scaled rows are cut; without one, the root of the number of columns is used,
-    /// a ranged column counting .5625. `intercept` is the constant that the intercept takes in a row of norm one; the
+    /// `radius` is the public norm at which scaled rows are cut; without one, the root of the number of columns is used, which
+    /// no row of ranged columns exceeds. `intercept` is the constant that the intercept takes in a row of norm one; the
     /// rest of the row is then cut at `sqrt(1 - intercept^2)`.
     ///
     /// # Errors
@@ -176,8 +168,7 @@ impl RowBounds {
                 ColumnBounds::Range { .. } | ColumnBounds::Centred { .. } | ColumnBounds::Indicator => {}
             }
         }
-        let radius =
-            radius.unwrap_or_else(|| columns.iter().map(|(_, bounds)| bounds.typical_square()).sum::<f64>().sqrt());
+        let radius = radius.unwrap_or_else(|| (columns.len() as f64).sqrt());
         if !(radius.is_finite() && radius > 0.0) {
             return Err(BoundsError::Radius { radius });
         }
@@ -605,7 +596,8 @@ fn tame(scaled: &mut [f64]) {
 fn shorten(scaled: &[f64], target: &mut [i32], limit: i64) -> bool {
     let norm = scaled.iter().map(|value| value * value).sum::<f64>().sqrt();
     let rest = (limit as f64).sqrt();
-    let long = norm > 1.0;
+    // A corner of the ranges has the default norm but for rounding.
+    let long = norm > 1.0 + ROUNDING;
     let factor = if long { rest / norm } else { rest };
     for (slot, value) in target.iter_mut().zip(scaled.iter()) {
         *slot = (value * factor).trunc() as i32;

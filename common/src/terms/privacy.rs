@@ -62,7 +62,7 @@ pub struct DesignTerms {
     /// assumed in the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
-    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 4/9 if absent. Vertical studies.
+    /// Mean square of a row without its intercept, as a share of the square of its norm bound; 1/4 if absent. Vertical studies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_square: Option<f64>,
     /// The coefficients, or their size with signs at random; sizes that follow from `signal` if absent. Vertical studies.

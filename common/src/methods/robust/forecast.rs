@@ -24,7 +24,7 @@ pub struct RobustDesign {
 
 impl RobustDesign {
     /// Eigenvalues for `width` coefficients, the first of which has the constant `intercept` in unit rows, any two of the
-    /// others having this correlation; rows have mean square 4/9 beside the intercept.
+    /// others having this correlation; rows have mean square 1/4 beside the intercept.
     pub fn equicorrelated(width: usize, intercept: Option<f64>, correlation: f64) -> Vec<f64> {
         let others = width.saturating_sub(usize::from(intercept.is_some())).max(1);
         let share = intercept.map_or(1.0, |constant| 1.0 - constant * constant);

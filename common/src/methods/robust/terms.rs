@@ -101,7 +101,7 @@ pub struct PrivateFitTerms {
     /// Bound on the norm of the coefficients of unit rows, in half ranges of the outcome; the root of their number if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coefficient_bound: Option<f64>,
-    /// Public norm at which centred and scaled rows are cut; if absent, the root of the number of columns, a ranged one counting .5625.
+    /// Public norm at which centred and scaled rows are cut; if absent, the root of the number of columns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_norm: Option<f64>,
 }
@@ -276,7 +276,7 @@ impl<M: Clone> MethodTerms<M> for Robust {
         Ok(Foretold {
             of: "norm of the coefficients of unit rows",
             assumed: vec![
-                format!("{correlated}; rows beside the intercept have mean square 4/9 of their public norm"),
+                format!("{correlated}; rows beside the intercept have mean square 1/4 of their public norm"),
                 reckoned.sizes(),
                 format!("{:.0} % of the rows are corrupted, and rejected", 100.0 * corrupted),
                 "every batch is trusted".to_owned(),

@@ -53,7 +53,7 @@ pub struct PartyTerms {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<String>,
     /// Public norm at which the party's centred and scaled rows are cut, in private mode; if absent, the root of the number of
-    /// its columns, a ranged one counting .5625.
+    /// its columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_norm: Option<f64>,
 }

@@ -52,6 +52,23 @@ fn rows_have_norm_at_most_one_whatever_comes() {
 }
 
 #[test]
+fn no_row_within_its_ranges_is_shortened_by_default() {
+    for count in 1..=10 {
+        for intercept in [None, Some(0.5)] {
+            let bounds = ranges(count, intercept);
+            // Every corner: columns of two values have no other rows.
+            let values =
+                DMatrix::from_fn(1 << count, count, |row, column| if row >> column & 1 == 0 { -2.0 } else { 6.0 });
+            let rows = ClippedRows::new(&bounds, &values);
+            assert_eq!(rows.shortened(), 0, "{count} columns");
+            let least = rows.entries.iter().map(|entry| entry.abs()).min().unwrap();
+            let scale = UNIT as f64 * (1.0 - intercept.map_or(0.0, |share: f64| share * share)).sqrt();
+            assert!((f64::from(least) - scale / (count as f64).sqrt()).abs() < 2.0, "{count} columns: {least}");
+        }
+    }
+}
+
+#[test]
 fn a_row_depends_on_itself_alone() {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let bounds = ranges(3, Some(0.4));

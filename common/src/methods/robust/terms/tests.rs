@@ -48,7 +48,7 @@ fn bounds_and_releases_of_every_batch_follow_from_the_study() {
     let SiteMethod::Robust(robust) = &study.method.method else { panic!("{study:?}") };
     let plan = study.batch_plan(robust, 10_000).unwrap();
     let norm = |text: &str| bounds_of(&sites(text)).radius();
-    assert_eq!(norm(PRIVATE), (0.5625f64 + 3.0).sqrt());
+    assert_eq!(norm(PRIVATE), 4f64.sqrt());
     assert_eq!(norm(&PRIVATE.replace("range = [18, 90]", "centre = 50\nscale = 20")), 2.0);
     assert_eq!(norm(&PRIVATE.replace("[sites]", "[robust.private]\nrow_norm = 1.25\n[sites]")), 1.25);
     assert!(plan.releases().charge() <= budget.cap() && plan.releases().charge() > 0.999 * budget.cap());

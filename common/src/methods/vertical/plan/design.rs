@@ -7,7 +7,7 @@ use crate::privacy::accountant::normal_tail;
 use crate::privacy::bounds::RowBounds;
 
 /// Mean square of a row without its intercept, where nothing is declared; 1 is the square of its norm bound.
-pub(crate) const MEAN_SQUARE: f64 = 4.0 / 9.0;
+pub(crate) const MEAN_SQUARE: f64 = 0.25;
 
 /// Standard deviation that each party's columns add to the outcome, in half ranges, where nothing is declared.
 const SIGNAL: f64 = 0.3;
