@@ -65,7 +65,7 @@ def _head(result: Result) -> list[tuple[str, str]]:
         ("Log-likelihood", report.get("log_lik")),
         ("Rounds", result.rounds),
         ("Deviance", report.get("deviance")),
-        ("Std. errors", report.get("errors") or "model"),
+        ("Std. errors", "none" if "bse" in result.reasons else report.get("errors") or "model"),
         ("Null deviance", report.get("null_deviance")),
         ("Report of", result.role or "all parties"),
         ("AIC", report.get("aic")),
@@ -111,6 +111,18 @@ def _table(result: Result, alpha: float) -> tuple[list[str], list[list[str]]]:
     return names, rows
 
 
+def _shown_to_others(result: Result) -> list[str]:
+    """What others can work out of the columns of each party, in plain mode."""
+    if result.mode != "plain":
+        return []
+    said = []
+    for owner, columns in result._disclosed():
+        known = [f"{column['term']} ({100 * column['share']:.3g} %)" for column in columns if (column.get("share") or 0) > 0.5]
+        if known:
+            said.append(f"Disclosed: others can work out of the columns of {owner}: {', '.join(known)}.")
+    return said
+
+
 def _foot(result: Result) -> list[str]:
     """Sentences below the table: why it ended, what is missing and why, notes."""
     reasons = result.reasons
@@ -121,6 +133,7 @@ def _foot(result: Result) -> list[str]:
         # What a caution says stands above already.
         if name in reasons and not (name == "pvalues" and ("bse" in reasons or result.caution)):
             said.append(f"{label}: {reasons[name]}.")
+    said += _shown_to_others(result)
     said += [f"Note: {note}." for note in result.notes if f"{note}" not in reasons.get("bse", "")]
     return [sentence for sentence in said if sentence]
 

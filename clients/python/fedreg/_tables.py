@@ -36,6 +36,17 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
+def _arrow(table: Any) -> Any:
+    """A table of pyarrow of what can be one; ``None`` of anything else."""
+    pyarrow = _pyarrow()
+    if pyarrow is None:
+        return None
+    try:
+        return pyarrow.table(table)
+    except (pyarrow.ArrowInvalid, TypeError, ValueError):
+        return None
+
+
 class Source:
     """A table, the names of its columns, and how it is written."""
 
@@ -58,9 +69,9 @@ class Source:
         elif library == "pandas" and hasattr(table, "columns"):
             return table, _write_pandas
         elif library == "pyarrow" or hasattr(table, "__arrow_c_stream__"):
-            pyarrow = _pyarrow()
-            if pyarrow is not None and not isinstance(table, pyarrow.ChunkedArray):
-                return pyarrow.table(table), _write_arrow
+            made = _arrow(table)
+            if made is not None:
+                return made, _write_arrow
         elif isinstance(table, Mapping):
             return dict(table), _write_mapping
         raise UsageError(

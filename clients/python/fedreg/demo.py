@@ -76,7 +76,7 @@ def vertical(
     Gives the merged result; ``party_reports`` has what each party may see. Raises the :class:`FedregError` of the program's exit
     code; a fit that did not converge has a result, and a :class:`NotConverged` warning.
     """
-    given = {
+    given: dict[str, Any] = {
         "family": family, "mode": mode, "missing": missing, "outcome": outcome, "id": id, "outcome_at": outcome_at,
         "offset": offset, "weights": weights, "no_inference": not inference, "errors": errors, "lambda": lambda_,
         "alpha": alpha, "cv": cv, "folds": folds, "acceleration": acceleration, "tol": tol, "max_rounds": max_rounds,
@@ -154,8 +154,10 @@ def _bounds(
         return Path(bounds)
     sections: dict[str, list[str]] = {"columns": [], "levels": [], "outcome": []}
     for name, values in bounds.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            values = ()
         texts = all(isinstance(value, str) for value in values)
-        if isinstance(values, str) or not len(values) or (not texts and len(values) != 2):
+        if not values or (not texts and len(values) != 2):
             raise UsageError(f"bounds: `{name}` needs its two ends, as (18, 90), or its levels, as texts")
         section = "levels" if texts else "outcome" if name == outcome else "columns"
         shown = [json.dumps(value) if isinstance(value, str) else _toml(name, value) for value in values]

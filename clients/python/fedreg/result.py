@@ -373,6 +373,28 @@ class Result:
         }
         return frame(columns)
 
+    def _disclosed(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The disclosure of the columns of each party that the report knows of."""
+        disclosure = self.report.get("disclosure") or {}
+        by_role = {self.role: disclosure} if self.role is not None else disclosure
+        return [(str(owner), list(one.get("columns") or [])) for owner, one in by_role.items() if one]
+
+    @property
+    def disclosure(self) -> Table:
+        """How much others can work out of each column, from 0 to 1: a row a column, with ``party``, ``term`` and ``share``.
+
+        In sealed mode it is how well they could predict it. It knows nothing of what they knew before.
+        """
+        rows = [(owner, column) for owner, columns in self._disclosed() for column in columns]
+        if not rows:
+            raise NotInReport(f"the report has no disclosure by column, in {self.mode} mode")
+        columns = {
+            "party": [owner for owner, _ in rows],
+            "term": [column["term"] for _, column in rows],
+            "share": [_number(column.get("share")) for _, column in rows],
+        }
+        return frame(columns)
+
     @property
     def performance(self) -> dict[str, Any]:
         """ROC curve, calibration and scores of a binomial fit in plain mode, on its own rows: see `docs/reference/json.md`."""
