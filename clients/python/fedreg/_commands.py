@@ -78,7 +78,7 @@ def fit(
     given = {"out": out, "format": "json", **flags}
     ended = _run("fit", config, name, progress, given, fine=(0, 3))
     kept = [message.removeprefix(_KEPT) for message in ended.messages if message.startswith(_KEPT)]
-    result = _read(ended.stdout, "what the program printed", Path(kept[-1]) if kept else None)
+    result = _read(ended.stdout, "what the program printed", Path(kept[-1]).resolve() if kept else None)
     if ended.exit_code == 3:
         warnings.warn(result.ending, NotConverged, stacklevel=2)
     return result

@@ -50,13 +50,8 @@ def _upper(t: float, df: float) -> float:
 
 
 def student(p: float, df: float) -> float:
-    """The quantile of Student's t distribution, by bisection of its upper tail."""
-    if p == 0.5:
-        return 0.0
-    if p < 0.5:
-        return -student(1.0 - p, df)
-    # The upper tail itself keeps its digits where p is next to 1.
-    tail = 1.0 - p
+    """The quantile of Student's t distribution, by bisection of the smaller tail, whose digits do not cancel."""
+    tail = min(p, 1.0 - p)
     low, high = 0.0, 2.0
     while _upper(high, df) > tail:
         low, high = high, high * 2.0
@@ -65,4 +60,5 @@ def student(p: float, df: float) -> float:
         if middle in (low, high):
             break
         low, high = (middle, high) if _upper(middle, df) > tail else (low, middle)
-    return 0.5 * (low + high)
+    value = 0.5 * (low + high) if tail < 0.5 else 0.0
+    return value if p > 0.5 else -value

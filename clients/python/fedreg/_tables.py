@@ -133,13 +133,7 @@ def _write_pandas(table: Any, at: list[int], folder: Path) -> Path:
             for name, column in columns.items()
         }
         return _write_csv(plain, folder)
-    arrays = {}
-    for name, column in columns.items():
-        try:
-            arrays[name] = pyarrow.array(column, from_pandas=True)
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError):
-            raise _several(name, column) from None
-    return _write_arrays(pyarrow, arrays, folder)
+    return _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
 
 
 def _write_polars(table: Any, at: list[int], folder: Path) -> Path:
@@ -226,7 +220,19 @@ def _write_mapping(table: Mapping[Any, Any], at: list[int], folder: Path) -> Pat
     if len(set(counts.values())) > 1:
         (short, few), (long, many) = min(counts.items(), key=_count), max(counts.items(), key=_count)
         raise DataError(f"column `{short}` has {few} values and column `{long}` has {many}")
-    return _write_csv(columns, folder)
+    pyarrow = _pyarrow()
+    return _write_csv(columns, folder) if pyarrow is None else _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
+
+
+def _arrays(pyarrow: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of pyarrow, in which what is not a number is missing."""
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = pyarrow.array(column, from_pandas=True)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, pyarrow.ArrowNotImplementedError, OverflowError):
+            raise _several(name, column) from None
+    return arrays
 
 
 def _count(item: tuple[str, int]) -> int:
