@@ -158,6 +158,11 @@ class FedRegressor(RegressorMixin, _Rehearsed):
         self.sealed_limits = sealed_limits
         self.seed = seed
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.family == "poisson"
+        return tags
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FedRegressor:
         """Rehearses the fit."""
         if self.family not in ("gaussian", "poisson"):

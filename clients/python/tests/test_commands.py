@@ -150,7 +150,7 @@ def test_lines_are_passed_on_where_progress_is_wanted(
 ) -> None:
     both(fedreg.fit, hospitals, {"progress": True}, {"progress": False})
     said = capfd.readouterr().err
-    assert "alice is ready" in said and "the line to bob is open" in said and "the line to alice" not in said and "{" not in said
+    assert "read 442 rows" in said and "the line to bob is open" in said and "the line to alice" not in said and "{" not in said
 
 
 def test_a_notebook_shows_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
