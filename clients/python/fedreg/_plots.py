@@ -51,6 +51,8 @@ def _forest(result: Result, *, ax: Any, intercept: bool, alpha: float, ratios: b
     ax.set_ylim(len(rows) - 0.5, -0.5)
     if ratios:
         ax.set_xscale("log")
+        for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+            axis("{x:.3g}")
     name = {True: "odds ratio" if result.family == "binomial" else "rate ratio", False: "coefficient"}[ratios]
     drawn = any(not math.isnan(low) for _, (low, _) in rows)
     ax.set_xlabel(f"{name} with {100 * (1 - alpha):g} % interval" if drawn else f"{name} (no intervals in the report)")
@@ -82,8 +84,8 @@ def roc(result: Result, *, ax: Any, intercept: bool, alpha: float) -> Any:
     low, high = performance.get("auc_low"), performance.get("auc_high")
     between = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
     ax.set_title(f"AUC {performance['auc']:.3f}{between}")
-    ax.set_xlabel("share of rows with outcome 0")
-    ax.set_ylabel("share of rows with outcome 1")
+    ax.set_xlabel("false positive rate")
+    ax.set_ylabel("true positive rate")
     ax.set_aspect("equal")
     return ax
 
