@@ -44,13 +44,16 @@ def _words(event: dict[str, Any]) -> str:
 
 
 class _Lines(Progress):
-    """Passes lines on to a stream."""
+    """Passes lines on to standard error, after a time in which nobody begins to wonder."""
 
-    def __init__(self) -> None:
+    def __init__(self, silence: float) -> None:
         self._told = time.monotonic()
+        self._from = self._told + silence
 
     def event(self, event: dict[str, Any], who: str = "") -> None:
         now = time.monotonic()
+        if now < self._from:
+            return
         if "phase" in event:
             if now - self._told < _LINES:
                 return
@@ -96,12 +99,12 @@ class _Notebook(Progress):
             self._show("done" if well else "ended without a result")
 
 
-def shown(name: str, wanted: bool | None) -> Progress:
-    """The way that suits where this runs; ``None`` shows progress on terminals and in notebooks."""
+def shown(name: str, wanted: bool | None, silence: float = 0.0) -> Progress:
+    """The way that suits where this runs; ``None`` shows progress on terminals, after some silence, and in notebooks."""
     if wanted is False:
         return Progress()
     if _in_notebook():
         return _Notebook(name)
     if wanted or sys.stderr.isatty():
-        return _Lines()
+        return _Lines(0.0 if wanted else silence)
     return Progress()

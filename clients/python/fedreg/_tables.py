@@ -100,7 +100,7 @@ class Source:
 
 
 def _several(name: str, values: Iterable[Any]) -> DataError:
-    kinds = sorted({type(value).__name__ for value in values if value is not None and value == value})
+    kinds = sorted({type(value).__name__ for value in values if not _is_missing(value)})
     told = f" ({', '.join(kinds)})" if kinds else ""
     return DataError(f"column `{name}` holds values that are of no one kind{told}: make them numbers, texts or truth values")
 
@@ -207,21 +207,21 @@ def _write_arrays(pyarrow: Any, arrays: dict[str, Any], folder: Path) -> Path:
 
 def _write_mapping(table: Mapping[Any, Any], at: list[int], folder: Path) -> Path:
     names = list(table)
-    columns: dict[str, list[Any]] = {}
+    columns: dict[str, Any] = {}
     for place in at:
         column = table[names[place]]
         if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
             raise DataError(f"column `{names[place]}` is no sequence of values")
-        values = column.tolist() if hasattr(column, "tolist") else list(column)
-        if any(isinstance(value, (list, tuple)) for value in values):
-            raise DataError(f"column `{names[place]}` holds sequences in place of values")
-        columns[str(names[place])] = [None if _is_missing(value) else value for value in values]
-    counts = {name: len(values) for name, values in columns.items()}
+        columns[str(names[place])] = column if hasattr(column, "__len__") else list(column)
+    counts = {name: len(column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         (short, few), (long, many) = min(counts.items(), key=_count), max(counts.items(), key=_count)
         raise DataError(f"column `{short}` has {few} values and column `{long}` has {many}")
     pyarrow = _pyarrow()
-    return _write_csv(columns, folder) if pyarrow is None else _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
+    if pyarrow is not None:
+        return _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
+    lists = {name: column.tolist() if hasattr(column, "tolist") else list(column) for name, column in columns.items()}
+    return _write_csv({name: [None if _is_missing(value) else value for value in one] for name, one in lists.items()}, folder)
 
 
 def _arrays(pyarrow: Any, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,9 @@ Columns = Sequence[str] | str
 
 __all__ = ["vertical"]
 
+#: Most rehearsals are over before a terminal is told of them, in seconds.
+_SILENCE = 2.0
+
 
 def vertical(
     data: Any,
@@ -71,7 +74,8 @@ def vertical(
     are flags of ``demo vertical`` (`docs/reference/demo.md`), with the meaning and defaults that they have there.
 
     ``out`` keeps the files of the run: the study, each party's private file and reports. Without it they are written to a
-    temporary folder and removed.
+    temporary folder and removed. ``progress`` shows how far the run is: ``None`` in notebooks, and on terminals from two seconds
+    on; ``True`` always, ``False`` never.
 
     Gives the merged result; ``party_reports`` has what each party may see. Raises the :class:`FedregError` of the program's exit
     code; a fit that did not converge has a result, and a :class:`NotConverged` warning.
@@ -180,12 +184,16 @@ class _Logs:
     def __init__(self, folder: Path, display: _progress.Progress) -> None:
         self._folder, self._display = folder, display
         # An earlier run into the same folder left logs.
-        self._read = {log: log.stat().st_size for log in folder.glob("*/log.txt")}
+        self._read = {log: log.stat().st_size for log in self._logs()}
+
+    def _logs(self) -> list[Path]:
+        # What the coordinator sees, the parties say too.
+        return [log for log in self._folder.glob("*/log.txt") if log.parent.name != "coordinator"]
 
     def look(self, event: dict[str, Any]) -> None:
         """Shows what is new. The programs write whole lines."""
         self._display.event(event)
-        for log in self._folder.glob("*/log.txt"):
+        for log in self._logs():
             try:
                 size = log.stat().st_size
                 begun = self._read.get(log, 0)
@@ -223,7 +231,7 @@ def _rehearse(
     program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None
 ) -> Result:
     words = ["vertical", *_programs.flags(given)]
-    display = _progress.shown("rehearsal", progress)
+    display = _progress.shown("rehearsal", progress, _SILENCE)
     logs = _Logs(folder, display) if type(display) is not _progress.Progress else None
     well = False
     try:
