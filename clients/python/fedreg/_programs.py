@@ -171,9 +171,7 @@ def _read_lines(stream: IO[bytes], into: queue.SimpleQueue[str | None]) -> None:
     into.put(None)
 
 
-def _follow(
-    lines: queue.SimpleQueue[str | None], log: list[str], spoken: list[str], ended: Ended, watch: Watcher
-) -> None:
+def _follow(lines: queue.SimpleQueue[str | None], log: list[str], spoken: list[str], ended: Ended, watch: Watcher) -> None:
     """Takes lines of standard error until it closes."""
     while True:
         try:

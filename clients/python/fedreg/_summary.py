@@ -7,7 +7,6 @@ from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-
 if TYPE_CHECKING:
     from .result import Result
 
@@ -129,7 +128,11 @@ def _foot(result: Result) -> list[str]:
     said = [f"Ended: {result.ending}."]
     if result.mode == "private":
         said.append("Standard errors include the noise of the release." if "bse" not in reasons else "")
-    for name, label in (("bse", "No standard errors"), ("pvalues", "No p-values and intervals"), ("deviance", "No deviance, AIC, BIC")):
+    for name, label in (
+        ("bse", "No standard errors"),
+        ("pvalues", "No p-values and intervals"),
+        ("deviance", "No deviance, AIC, BIC"),
+    ):
         # What a caution says stands above already.
         if name in reasons and not (name == "pvalues" and ("bse" in reasons or result.caution)):
             said.append(f"{label}: {reasons[name]}.")
@@ -195,5 +198,3 @@ def html(result: Result) -> str:
     parts += [f"<p><small>{escape(sentence)}</small></p>" for sentence in _foot(result)]
     parts.append("</div>")
     return "".join(parts)
-
-

@@ -66,9 +66,9 @@ def vertical(
     """Rehearses one regression of parties that hold different columns about the same people.
 
     ``data`` is a table of pandas, polars or pyarrow, a mapping of names to columns, or the name of a CSV or Parquet file;
-    its rows are those of all parties, in one order. ``alice`` and ``bob`` are the columns of the two parties: lists of names, or formulas
-    such as ``"~ log(bmi) * sex"``. What one of them is not given goes to the other; without any, each has half of what is
-    left. ``parties`` names two to sixteen parties in their place: ``{"hospital": ["bmi"], "office": "~ age * sex"}``.
+    its rows are those of all parties, in one order. ``alice`` and ``bob`` are the columns of the two parties: lists of names, or
+    formulas such as ``"~ log(bmi) * sex"``. What one of them is not given goes to the other; without any, each has half of
+    what is left. ``parties`` names two to sixteen parties in their place: ``{"hospital": ["bmi"], "office": "~ age * sex"}``.
     ``bounds`` are the public ranges and levels that private mode asks for: a TOML file, or a mapping such as
     ``{"age": (18, 90), "region": ["north", "south"], "cost": (0, 5000)}``, with the outcome among them. All other keywords
     are flags of ``demo vertical`` (`docs/reference/demo.md`), with the meaning and defaults that they have there.
@@ -119,9 +119,7 @@ def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
     return {"parties": ";".join(f"{owner}={text}" for owner, text in texts.items())}
 
 
-def _data(
-    data: Any, owners: Mapping[str, Columns | None], outcome: str, others: Sequence[str | None], folder: Path
-) -> Path:
+def _data(data: Any, owners: Mapping[str, Columns | None], outcome: str, others: Sequence[str | None], folder: Path) -> Path:
     """The file of the rehearsal: the user's, or a table written with the columns that it needs."""
     for owner, columns in owners.items():
         if isinstance(columns, str) and not columns.lstrip().startswith("~"):
@@ -148,9 +146,7 @@ def _data(
     return source.write(sorted(needed) if everybody else None, folder)
 
 
-def _bounds(
-    bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None, outcome: str, folder: Path
-) -> Path | None:
+def _bounds(bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None, outcome: str, folder: Path) -> Path | None:
     """The file of bounds: the user's, or one written from a mapping."""
     if bounds is None:
         return None
@@ -227,9 +223,7 @@ def _event(line: str) -> dict[str, Any]:
     return {"level": "DEBUG", "phase": phase, **fields} if phase else {}
 
 
-def _rehearse(
-    program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None
-) -> Result:
+def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None) -> Result:
     words = ["vertical", *_programs.flags(given)]
     display = _progress.shown("rehearsal", progress, _SILENCE)
     logs = _Logs(folder, display) if type(display) is not _progress.Progress else None

@@ -342,7 +342,9 @@ class Result:
         points = self.report.get("path")
         if not points:
             raise NotInReport('the report has no path: ask for one with lambda_="path" or several values')
-        columns: dict[str, list[Any]] = {name: [_number(point.get(name)) for point in points] for name in ("lambda", "df", "deviance")}
+        columns: dict[str, list[Any]] = {
+            name: [_number(point.get(name)) for point in points] for name in ("lambda", "df", "deviance")
+        }
         for at, row in enumerate(points[0]["coefficients"]):
             columns[row["term"]] = [_number(point["coefficients"][at]["estimate"]) for point in points]
         return frame(columns)

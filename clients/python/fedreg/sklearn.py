@@ -56,7 +56,8 @@ class _Rehearsed(BaseEstimator):
             if self.alice is not None or self.bob is not None:
                 raise UsageError("parties stands in place of alice and bob: give one or the other")
             return {party: _named(party, which, names) for party, which in self.parties.items()}
-        known = {party: _named(party, which, names) for party, which in (("alice", self.alice), ("bob", self.bob)) if which is not None}
+        said = {"alice": self.alice, "bob": self.bob}
+        known = {party: _named(party, which, names) for party, which in said.items() if which is not None}
         taken = {name for which in known.values() for name in which}
         free = [name for name in names if name not in taken]
         if not known:
@@ -167,9 +168,7 @@ class FedRegressor(RegressorMixin, _Rehearsed):
         """Rehearses the fit."""
         if self.family not in ("gaussian", "poisson"):
             raise UsageError(f"family is gaussian or poisson, not {self.family!r}; FedLogisticRegression is binomial")
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_features=2, ensure_min_samples=2
-        )
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_features=2, ensure_min_samples=2)
         self._rehearse(X, y.astype(np.float64), sample_weight, self.family)
         self.coef_, self.intercept_ = self._linear
         return self

@@ -136,18 +136,24 @@ def test_what_the_program_refuses_is_an_exception(
 def test_files_that_are_not_there_are_an_exception(hospitals: Path) -> None:
     with pytest.raises(fedreg.DataError, match="there is no file"):
         fedreg.fit(hospitals / "carol.toml")
-    with pytest.raises(fedreg.DataError, match="give the model.json"):
+    with pytest.raises(fedreg.DataError, match=r"give the model\.json"):
         fedreg.predict(hospitals / "alice.toml", model=fedreg.Result({"version": "0.1.0"}))
 
 
 def test_flags_are_those_of_the_program() -> None:
-    given = {"max_rounds": np.int64(9), "tol": 1e-9, "no_basis": True, "seed": None, "leash": False, "na_values": ["a", "b,c"], "lambda_": 0.5}
+    given = {
+        "max_rounds": np.int64(9),
+        "tol": 1e-9,
+        "no_basis": True,
+        "seed": None,
+        "leash": False,
+        "na_values": ["a", "b,c"],
+        "lambda_": 0.5,
+    }
     assert _programs.flags(given) == ["--max-rounds=9", "--tol=1e-09", "--no-basis", '--na-values=a,"b,c"', "--lambda=0.5"]
 
 
-def test_lines_are_passed_on_where_progress_is_wanted(
-    hospitals: Path, both: Joint, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_are_passed_on_where_progress_is_wanted(hospitals: Path, both: Joint, capfd: pytest.CaptureFixture[str]) -> None:
     both(fedreg.fit, hospitals, {"progress": True}, {"progress": False})
     said = capfd.readouterr().err
     assert "read 442 rows" in said and "the line to bob is open" in said and "the line to alice" not in said and "{" not in said

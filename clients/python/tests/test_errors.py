@@ -36,7 +36,11 @@ def fit(table: pd.DataFrame, **more: Any) -> fedreg.Result:
         ({"bob": ["age"]}, fedreg.UsageError, "`parties.bob.columns` names `age`, which alice has already"),
         ({"bob": "~ log(lab"}, fedreg.UsageError, r"formula, character 10: expected `\)`"),
         ({"bob": "~ log(lap)"}, fedreg.DataError, "there is no column `lap`"),
-        ({"mode": "open"}, fedreg.UsageError, r"invalid value 'open' for '--mode <MODE>' \[possible values: plain, sealed, private\]$"),
+        (
+            {"mode": "open"},
+            fedreg.UsageError,
+            r"invalid value 'open' for '--mode <MODE>' \[possible values: plain, sealed, private\]$",
+        ),
         ({"mode": "private"}, fedreg.UsageError, "--mode private needs --bounds FILE"),
         ({"mode": "private", "bounds": {"age": 5}}, fedreg.UsageError, "bounds: `age` needs its two ends"),
         ({"mode": "private", "bounds": {"age": (0, None)}}, fedreg.UsageError, "bounds: `age` has an end that is no number"),
@@ -94,7 +98,9 @@ def fake(folder: Path, text: str, name: str = "demo") -> None:
     program.chmod(0o755)
 
 
-def test_programs_of_another_version_and_of_others_are_refused(monkeypatch: pytest.MonkeyPatch, table: pd.DataFrame, tmp_path: Path) -> None:
+def test_programs_of_another_version_and_of_others_are_refused(
+    monkeypatch: pytest.MonkeyPatch, table: pd.DataFrame, tmp_path: Path
+) -> None:
     monkeypatch.setenv("FEDREG_BIN", str(tmp_path))
     fake(tmp_path, "echo demo 0.9.1")
     with pytest.raises(fedreg.VersionMismatch, match=r"is of version 0\.9\.1, and this package \(0\.1\.0\) goes with 0\.1\.x"):

@@ -13,7 +13,11 @@ import statsmodels.api as sm
 import fedreg
 from fedreg import _quantiles
 
-FAMILIES = {"gaussian": ("cost", None), "binomial": ("event", sm.families.Binomial()), "poisson": ("visits", sm.families.Poisson())}
+FAMILIES = {
+    "gaussian": ("cost", None),
+    "binomial": ("event", sm.families.Binomial()),
+    "poisson": ("visits", sm.families.Poisson()),
+}
 ALICE, BOB = ["age", "bmi"], ["lab", "smoker", "region"]
 
 
@@ -68,7 +72,9 @@ def test_blocks_of_the_covariance_are_those_of_the_pooled_table(table: pd.DataFr
         same(block, theirs.loc[block.index, block.columns])
 
 
-def test_measures_of_the_whole_fit_are_those_of_the_pooled_table(table: pd.DataFrame, plain: fedreg.Result, events: fedreg.Result) -> None:
+def test_measures_of_the_whole_fit_are_those_of_the_pooled_table(
+    table: pd.DataFrame, plain: fedreg.Result, events: fedreg.Result
+) -> None:
     theirs = pooled(table, "gaussian")
     same(plain.rsquared, theirs.rsquared)
     same(plain.rsquared_adj, theirs.rsquared_adj)
@@ -93,9 +99,9 @@ def test_offset_and_weights_are_those_of_the_pooled_table(table: pd.DataFrame) -
         table, "visits", ["age", "bmi"], ["lab"], family="poisson", offset="log_days", weights="w", tol=1e-10
     )
     design = sm.add_constant(table[["age", "bmi", "lab"]])
-    theirs = sm.GLM(
-        table.visits, design, family=sm.families.Poisson(), offset=table.log_days, freq_weights=table.w
-    ).fit(tol=1e-14)
+    theirs = sm.GLM(table.visits, design, family=sm.families.Poisson(), offset=table.log_days, freq_weights=table.w).fit(
+        tol=1e-14
+    )
     same(result.params, theirs.params)
     same(result.bse, theirs.bse)
 

@@ -159,7 +159,9 @@ def test_pictures_show_what_the_report_has(plain: fedreg.Result, events: fedreg.
     assert events.plot("calibration", ax=axes) is axes
 
 
-def test_without_pandas_results_are_dictionaries(plain: fedreg.Result, events: fedreg.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_results_are_dictionaries(
+    plain: fedreg.Result, events: fedreg.Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params, intervals, tidy = plain.params, plain.conf_int(), plain.tidy()
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert plain.params == params.to_dict()

@@ -132,7 +132,7 @@ def test_tables_that_are_none_are_refused(table: pd.DataFrame) -> None:
         fit([1, 2])
     with pytest.raises(fedreg.UsageError, match="not Series"):
         fit(table.age)
-    with pytest.raises(fedreg.DataError, match="there is no file nowhere.csv"):
+    with pytest.raises(fedreg.DataError, match=r"there is no file nowhere\.csv"):
         fit("nowhere.csv")
     with pytest.raises(fedreg.DataError, match="the table has the column `age` twice"):
         fit(pd.concat([table, table[["age"]]], axis=1))
