@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
@@ -223,6 +224,18 @@ def _event(line: str) -> dict[str, Any]:
     return {"level": "DEBUG", "phase": phase, **fields} if phase else {}
 
 
+def _in_words(sentence: str, written: Path | None) -> str:
+    """A sentence of the program for somebody who has a table, and not the file that was written of it."""
+    if written is not None:
+        sentence = sentence.replace(str(written.resolve()), "the table").replace(str(written), "the table")
+        if written.suffix == ".csv":
+            # Its first line is the header.
+            sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
+    if re.search(r"has \d+ missing values? .*; fill them in$", sentence):
+        sentence += ', or leave such rows out: missing="complete-cases"'
+    return sentence
+
+
 def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None) -> Result:
     words = ["vertical", *_programs.flags(given)]
     display = _progress.shown("rehearsal", progress, _SILENCE)
@@ -232,10 +245,8 @@ def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool
         ended = _programs.run(program, words, logs.look if logs else display.event, who="demo", fine=(0, 3))
         well = True
     except FedregError as error:
-        if written is not None:
-            # The file is of no use to somebody who has a table.
-            error.sentence = error.sentence.replace(str(written.resolve()), "the table").replace(str(written), "the table")
-            error.args = (error.sentence,)
+        error.sentence = _in_words(error.sentence, written)
+        error.args = (error.sentence,)
         raise
     finally:
         display.done(well)

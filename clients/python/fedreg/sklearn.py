@@ -10,11 +10,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-from scipy.special import expit, log_expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+try:
+    import numpy as np
+    from scipy.special import expit, log_expit
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(f"fedreg.sklearn needs scikit-learn 1.6 or later: pip install scikit-learn ({error})") from error
 
 from . import demo
 from .errors import UsageError

@@ -32,3 +32,13 @@ def test_all_names_are_there() -> None:
     for name in fedreg.__all__:
         assert getattr(fedreg, name) is not None
     assert not hasattr(fedreg, "nothing")
+
+
+def test_estimators_without_scikit_learn_say_what_to_install() -> None:
+    script = at_home(
+        "sys.modules['sklearn'] = None\ntry:\n    import fedreg.sklearn\nexcept ImportError as error:\n    print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys\n{script}"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "pip install scikit-learn" in said

@@ -82,7 +82,7 @@ def test_an_order_of_levels_that_is_not_kept_is_told(table: pd.DataFrame) -> Non
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "mapping"])
-def test_not_a_number_is_missing(table: pd.DataFrame, library: str) -> None:
+def test_not_a_number_is_missing(table: pd.DataFrame, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     holed = table[COLUMNS].astype({"age": float})
     holed.loc[4, "age"] = np.nan
     made: dict[str, Any] = {
@@ -90,8 +90,14 @@ def test_not_a_number_is_missing(table: pd.DataFrame, library: str) -> None:
         "polars": pl.DataFrame({name: holed[name].to_numpy() for name in COLUMNS}),
         "mapping": {name: holed[name].tolist() for name in COLUMNS},
     }
-    with pytest.raises(fedreg.DataError, match=r"column `age` has 1 missing value \(the first at row 5\)"):
+    says = r'column `age` has 1 missing value \(the first at row 5\); .* missing="complete-cases"$'
+    with pytest.raises(fedreg.DataError, match=says):
         fit(made[library])
+    with monkeypatch.context() as without:
+        # In a file the fifth row would be line 6.
+        without.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(fedreg.DataError, match=says):
+            fit(made[library])
     assert fit(made[library], missing="complete-cases").nobs == len(table) - 1
 
 
@@ -140,5 +146,7 @@ def test_tables_that_are_none_are_refused(table: pd.DataFrame) -> None:
         fit(table.head(0))
     with pytest.raises(fedreg.DataError, match="column `a` has 1 values and column `y` has 2"):
         fedreg.demo.vertical({"y": [1, 2], "a": [1], "b": [1, 2]}, "y", ["a"], ["b"])
+    with pytest.raises(fedreg.DataError, match=r"column `b` holds values that are of no one kind \(ndarray\)"):
+        fedreg.demo.vertical({"y": [1, 2], "a": [1, 2], "b": np.ones((2, 2))}, "y", ["a"], ["b"])
     with pytest.raises(fedreg.DataError, match="column `b` is no sequence"):
         fedreg.demo.vertical({"y": [1, 2], "a": [1, 2], "b": "xy"}, "y", ["a"], ["b"])
