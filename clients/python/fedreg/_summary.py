@@ -111,14 +111,23 @@ def _table(result: Result, alpha: float) -> tuple[list[str], list[list[str]]]:
 
 
 def _shown_to_others(result: Result) -> list[str]:
-    """What others can work out of the columns of each party, in plain mode."""
-    if result.mode != "plain":
-        return []
+    """What others can work out of the columns of each party, and what it is protected by."""
     said = []
-    for owner, columns in result._disclosed():
+    for owner, one in result._by_role("disclosure"):
+        columns = one.get("columns") or []
         known = [f"{column['term']} ({100 * column['share']:.3g} %)" for column in columns if (column.get("share") or 0) > 0.5]
-        if known:
+        if known and result.mode == "plain":
             said.append(f"Disclosed: others can work out of the columns of {owner}: {', '.join(known)}.")
+        for table in one.get("opened") or []:
+            numbers = f"{table['numbers']} numbers beside {table['unknowns']} unknown values"
+            said.append(f"Disclosed: {owner} opened to {table.get('to') or 'the other party'}: {table['what']} ({numbers}).")
+    accounts = result._by_role("privacy")
+    for owner, account in accounts:
+        if account.get("epsilon") is not None:
+            said.append(f"Guarantee: epsilon {account['epsilon']:g} at delta {account['delta']:g} for the data set of {owner}.")
+    joint = [float(account["epsilon_joint"]) for _, account in accounts if account.get("epsilon_joint") is not None]
+    if joint:
+        said.append(f"Guarantee: epsilon {max(joint):.3g} for a person with rows in all of them.")
     return said
 
 

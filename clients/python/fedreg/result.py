@@ -375,11 +375,11 @@ class Result:
         }
         return frame(columns)
 
-    def _disclosed(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The disclosure of the columns of each party that the report knows of."""
-        disclosure = self.report.get("disclosure") or {}
-        by_role = {self.role: disclosure} if self.role is not None else disclosure
-        return [(str(owner), list(one.get("columns") or [])) for owner, one in by_role.items() if one]
+    def _by_role(self, field: str) -> list[tuple[str, dict[str, Any]]]:
+        """A field that the merged report has of each party, and a party's own report of that party alone."""
+        value = self.report.get(field) or {}
+        by_role = {self.role: value} if self.role is not None else value
+        return [(str(owner), one) for owner, one in by_role.items() if one]
 
     @property
     def disclosure(self) -> Table:
@@ -387,7 +387,7 @@ class Result:
 
         In sealed mode it is how well they could predict it. It knows nothing of what they knew before.
         """
-        rows = [(owner, column) for owner, columns in self._disclosed() for column in columns]
+        rows = [(owner, column) for owner, one in self._by_role("disclosure") for column in one.get("columns") or []]
         if not rows:
             raise NotInReport(f"the report has no disclosure by column, in {self.mode} mode")
         columns = {

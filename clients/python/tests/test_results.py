@@ -65,6 +65,15 @@ def test_what_a_private_report_does_not_hold_is_nan_or_raises_with_the_reason(pr
         assert "withheld" in private.reasons["pvalues"] and private.conf_int(0.1).isna().all().all()
 
 
+def test_the_summary_says_what_opened_and_what_is_guaranteed(sealed: fedreg.Result, private: fedreg.Result) -> None:
+    flat = " ".join(str(sealed.summary()).split())
+    assert "Disclosed: bob opened to alice: cross-products of both blocks (" in flat
+    assert " ".join(str(sealed.party_reports["bob"].summary()).split()).count("bob opened to alice") == 2
+    flat = " ".join(str(private.summary()).split())
+    assert "Guarantee: epsilon 3 at delta 1e-06 for the data set of alice." in flat
+    assert "for a person with rows in all of them" in flat and list(private.party_reports) == ["alice", "bob"]
+
+
 def test_penalised_fits_have_no_errors_and_say_so(table: pd.DataFrame) -> None:
     result = fedreg.demo.vertical(table, "cost", ["age", "bmi"], ["lab"], lambda_="path", alpha=0.5, cv=3)
     assert result.bse.isna().all() and result.conf_int(0.2).isna().all().all()
