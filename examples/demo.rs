@@ -6,8 +6,6 @@
 
 #[path = "demo/arguments.rs"]
 mod arguments;
-#[cfg(test)]
-mod book;
 #[path = "demo/bounds.rs"]
 mod bounds;
 #[path = "demo/columns.rs"]
@@ -24,9 +22,6 @@ mod matching;
 mod people;
 #[path = "demo/processes.rs"]
 mod processes;
-#[cfg(test)]
-#[path = "reproduce/arguments.rs"]
-mod reproduce;
 #[path = "demo/robust.rs"]
 mod robust;
 #[path = "demo/several.rs"]
@@ -43,13 +38,14 @@ mod vertical;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 
 use arguments::{Command, Program};
 
-fn main() -> ExitCode {
+/// All that the program does; a library, so that packages in other forms hold the same program.
+pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|first| first == processes::ROLE) && arguments.len() > 2 {
         let role = arguments.remove(2).to_string_lossy().parse();
@@ -86,6 +82,11 @@ fn main() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// The command line, from which the book's chapter of its flags is made.
+pub fn command() -> clap::Command {
+    Program::command()
 }
 
 /// Why the demo ended, with the code for the shell.

@@ -70,7 +70,7 @@ fn documents() -> Vec<PathBuf> {
             .iter()
             .map(|name| root.join(name))
             .collect();
-    let folders = fs::read_dir(root.join("examples")).unwrap();
+    let folders = ["examples", "clients"].into_iter().flat_map(|name| fs::read_dir(root.join(name)).unwrap());
     all.extend(folders.map(|folder| folder.unwrap().path().join("README.md")).filter(|readme| readme.is_file()));
     all.extend(chapters(&root.join("docs")));
     all

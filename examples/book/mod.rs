@@ -55,7 +55,7 @@ fn the_chapters_of_flags_are_those_of_the_command_lines() {
     hold("party.md", &program("`party`", fedreg_party::cli::command_of_named(), &certs));
     hold("worker.md", &program("`worker`", fedreg_party::cli::command(Role::Worker), &certs));
     hold("coordinator.md", &program("`coordinator`", fedreg_coordinator::cli::command(), &certs));
-    hold("demo.md", &program("`demo`", crate::arguments::Program::command(), &[]));
+    hold("demo.md", &program("`demo`", fedreg_demo::command(), &[]));
     hold("reproduce.md", &program("`reproduce`", crate::reproduce::Program::command(), &[]));
     let coordinator = fedreg_coordinator::cli::command();
     let alone = coordinator.find_subcommand("certs").unwrap().clone();

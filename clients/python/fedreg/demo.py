@@ -1,0 +1,262 @@
+"""Rehearsals of whole studies on one machine, on a table that is in one place.
+
+Every role is a process of its own, over loopback, with fresh certificates: what is computed, sent and refused is what a
+study with these settings would compute, send and refuse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _programs, _progress
+from ._tables import Source, is_file
+from .errors import CannotWrite, DataError, FedregError, FedregWarning, NotConverged, UsageError
+from .result import Result, _read
+
+#: A party's columns: a list of names, or a formula of its own columns such as ``"~ log(bmi) * sex"``.
+Columns = Sequence[str] | str
+
+__all__ = ["vertical"]
+
+#: Most rehearsals are over before a terminal is told of them, in seconds.
+_SILENCE = 2.0
+
+
+def vertical(
+    data: Any,
+    outcome: str,
+    alice: Columns | None = None,
+    bob: Columns | None = None,
+    *,
+    parties: Mapping[str, Columns] | None = None,
+    leader: str | None = None,
+    mode: Literal["plain", "sealed", "private"] = "plain",
+    family: Literal["gaussian", "binomial", "poisson"] = "gaussian",
+    id: str | None = None,
+    outcome_at: str | None = None,
+    missing: Literal["refuse", "complete-cases"] = "refuse",
+    offset: str | None = None,
+    weights: str | None = None,
+    inference: bool = True,
+    errors: Literal["model", "HC0", "HC1", "HC2", "HC3"] | None = None,
+    lambda_: float | Sequence[float] | Literal["path"] | None = None,
+    alpha: float | None = None,
+    cv: int | None = None,
+    folds: str | None = None,
+    acceleration: Literal["anderson", "none"] | None = None,
+    tol: float | None = None,
+    max_rounds: int | None = None,
+    seed: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None = None,
+    mechanism: Literal["crossprod", "residual"] | None = None,
+    accountant: Literal["zcdp", "exact"] | None = None,
+    sealed_limits: Literal["on", "off"] | None = None,
+    opens: Literal["leader", "all"] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Rehearses one regression of parties that hold different columns about the same people.
+
+    ``data`` is a table of pandas, polars or pyarrow, a mapping of names to columns, or the name of a CSV or Parquet file;
+    its rows are those of all parties, in one order. ``alice`` and ``bob`` are the columns of the two parties: lists of names, or
+    formulas such as ``"~ log(bmi) * sex"``. What one of them is not given goes to the other; without any, each has half of
+    what is left. ``parties`` names two to sixteen parties in their place: ``{"hospital": ["bmi"], "office": "~ age * sex"}``.
+    ``bounds`` are the public ranges and levels that private mode asks for: a TOML file, or a mapping such as
+    ``{"age": (18, 90), "region": ["north", "south"], "cost": (0, 5000)}``, with the outcome among them. All other keywords
+    are flags of ``demo vertical`` (`docs/reference/demo.md`), with the meaning and defaults that they have there.
+
+    ``out`` keeps the files of the run: the study, each party's private file and reports. Without it they are written to a
+    temporary folder and removed. ``progress`` shows how far the run is: ``None`` in notebooks, and on terminals from two seconds
+    on; ``True`` always, ``False`` never.
+
+    Gives the merged result; ``party_reports`` has what each party may see. Raises the :class:`FedregError` of the program's exit
+    code; a fit that did not converge has a result, and a :class:`NotConverged` warning.
+    """
+    given: dict[str, Any] = {
+        "family": family, "mode": mode, "missing": missing, "outcome": outcome, "id": id, "outcome_at": outcome_at,
+        "offset": offset, "weights": weights, "no_inference": not inference, "errors": errors, "lambda": lambda_,
+        "alpha": alpha, "cv": cv, "folds": folds, "acceleration": acceleration, "tol": tol, "max_rounds": max_rounds,
+        "seed": seed, "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "accountant": accountant,
+        "sealed_limits": sealed_limits, "opens": opens, "leader": leader,
+    }  # fmt: skip
+    if parties is not None and (alice is not None or bob is not None):
+        raise UsageError("parties stands in place of alice and bob: give one or the other")
+    owners = {"alice": alice, "bob": bob} if parties is None else dict(parties)
+    program = _programs.find("demo")
+    with tempfile.TemporaryDirectory(prefix="fedreg-") as temporary:
+        folder = Path(temporary if out is None else out)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotWrite(f"cannot make the folder {folder}: {error.strerror}") from error
+        file = _data(data, owners, outcome, (id, offset, weights, folds), folder)
+        given |= {"data": file, "bounds": _bounds(bounds, outcome, folder), "out": folder, "format": "json"}
+        given |= _own(owners, parties is not None)
+        result = _rehearse(program, given, folder, progress, None if is_file(data) else file)
+        result.folder = None if out is None else folder
+        return result
+
+
+def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
+    """The flags of who has which columns."""
+    texts = {}
+    for owner, columns in owners.items():
+        if columns is None:
+            continue
+        texts[owner] = columns if isinstance(columns, str) else _programs.listed([str(name) for name in columns])
+        if not texts[owner].strip():
+            raise UsageError(f"{owner} has no columns: each party needs at least one")
+    if not named:
+        return texts
+    return {"parties": ";".join(f"{owner}={text}" for owner, text in texts.items())}
+
+
+def _data(data: Any, owners: Mapping[str, Columns | None], outcome: str, others: Sequence[str | None], folder: Path) -> Path:
+    """The file of the rehearsal: the user's, or a table written with the columns that it needs."""
+    for owner, columns in owners.items():
+        if isinstance(columns, str) and not columns.lstrip().startswith("~"):
+            raise UsageError(f'{owner}: columns are a list of names, or a formula that begins with "~"; not the text {columns!r}')
+    if is_file(data):
+        if not Path(data).is_file():
+            raise DataError(f"there is no file {os.fspath(data)}")
+        return Path(data)
+    source = Source(data)
+    source.require(outcome, "outcome")
+    needed = {outcome, *(name for name in others if name is not None)}
+    for what, name in zip(("id", "offset", "weights", "folds"), others, strict=True):
+        if name is not None:
+            source.require(name, what)
+    for owner, columns in owners.items():
+        if isinstance(columns, str):
+            # More than the formula needs does no harm; which columns it needs, the program knows.
+            needed.update(name for name in source.names if name in columns)
+        elif columns is not None:
+            for name in columns:
+                source.require(str(name), owner)
+                needed.add(str(name))
+    everybody = all(columns is not None for columns in owners.values())
+    return source.write(sorted(needed) if everybody else None, folder)
+
+
+def _bounds(bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None, outcome: str, folder: Path) -> Path | None:
+    """The file of bounds: the user's, or one written from a mapping."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, Mapping):
+        return Path(bounds)
+    sections: dict[str, list[str]] = {"columns": [], "levels": [], "outcome": []}
+    for name, values in bounds.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            values = ()
+        texts = all(isinstance(value, str) for value in values)
+        if not values or (not texts and len(values) != 2):
+            raise UsageError(f"bounds: `{name}` needs its two ends, as (18, 90), or its levels, as texts")
+        section = "levels" if texts else "outcome" if name == outcome else "columns"
+        shown = [json.dumps(value) if isinstance(value, str) else _toml(name, value) for value in values]
+        sections[section].append(f"{json.dumps(str(name))} = [{', '.join(shown)}]")
+    file = folder / "bounds.toml"
+    file.write_text("".join(f"[{name}]\n" + "".join(f"{line}\n" for line in lines) for name, lines in sections.items()), "utf-8")
+    return file
+
+
+def _toml(name: str, value: Any) -> str:
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError):
+        raise UsageError(f"bounds: `{name}` has an end that is no number: {value!r}") from None
+
+
+class _Logs:
+    """The logs that the parties of a rehearsal write, followed while it runs."""
+
+    def __init__(self, folder: Path, display: _progress.Progress) -> None:
+        self._folder, self._display = folder, display
+        # An earlier run into the same folder left logs.
+        self._read = {log: log.stat().st_size for log in self._logs()}
+
+    def _logs(self) -> list[Path]:
+        # What the coordinator sees, the parties say too.
+        return [log for log in self._folder.glob("*/log.txt") if log.parent.name != "coordinator"]
+
+    def look(self, event: dict[str, Any]) -> None:
+        """Shows what is new. The programs write whole lines."""
+        self._display.event(event)
+        for log in self._logs():
+            try:
+                size = log.stat().st_size
+                begun = self._read.get(log, 0)
+                if size == begun:
+                    continue
+                # A log that is shorter than before was begun anew.
+                begun = begun if size > begun else 0
+                with log.open("rb") as stream:
+                    stream.seek(begun)
+                    lines = stream.read(size - begun).decode("utf-8", "replace").splitlines()
+            except OSError:
+                continue
+            self._read[log] = size
+            for line in lines:
+                self._display.event(_event(line), log.parent.name)
+
+
+def _event(line: str) -> dict[str, Any]:
+    """A line of a log for people: time, level, message, or fields of how far a session is."""
+    words = line.split(maxsplit=2)
+    if len(words) < 3 or words[1] not in ("INFO", "WARN", "ERROR", "DEBUG"):
+        return {}
+    if words[1] != "DEBUG":
+        return {"level": words[1], "message": words[2]}
+    fields: dict[str, Any] = {}
+    for name, kind in (("round", int), ("certificate", float), ("bytes_sent", int)):
+        value = next((word for word in words[2].split() if word.startswith(f"{name}=")), None)
+        if value is not None:
+            fields[name] = kind(value.partition("=")[2])
+    phase = words[2].partition('phase="')[2].partition('"')[0]
+    return {"level": "DEBUG", "phase": phase, **fields} if phase else {}
+
+
+def _in_words(sentence: str, written: Path | None) -> str:
+    """A sentence of the program for somebody who has a table, and not the file that was written of it."""
+    if written is not None:
+        sentence = sentence.replace(str(written.resolve()), "the table").replace(str(written), "the table")
+        if written.suffix == ".csv":
+            # Its first line is the header.
+            sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
+    if re.search(r"has \d+ missing values? .*; fill them in$", sentence):
+        sentence += ', or leave such rows out: missing="complete-cases"'
+    return sentence
+
+
+def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None) -> Result:
+    words = ["vertical", *_programs.flags(given)]
+    display = _progress.shown("rehearsal", progress, _SILENCE)
+    logs = _Logs(folder, display) if type(display) is not _progress.Progress else None
+    well = False
+    try:
+        ended = _programs.run(program, words, logs.look if logs else display.event, who="demo", fine=(0, 3))
+        well = True
+    except FedregError as error:
+        error.sentence = _in_words(error.sentence, written)
+        error.args = (error.sentence,)
+        raise
+    finally:
+        display.done(well)
+    for message in ended.warnings:
+        warnings.warn(message, FedregWarning, stacklevel=3)
+    result = _read(ended.stdout, "what the program printed", folder)
+    for report in sorted(folder.glob("*/report.json")):
+        own = _read(report.read_text("utf-8"), str(report), None)
+        if own.report.get("run") == result.report.get("run") and own.role:
+            result.party_reports[own.role] = own
+    if ended.exit_code == 3:
+        warnings.warn(result.ending, NotConverged, stacklevel=3)
+    return result

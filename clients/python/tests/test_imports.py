@@ -1,0 +1,44 @@
+"""Importing the package takes nothing that need not be there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import fedreg
+
+HEAVY = ("IPython", "matplotlib", "numpy", "pandas", "polars", "pyarrow", "scipy", "sklearn", "statsmodels")
+
+
+def imported(script: str) -> list[str]:
+    code = f"import sys\n{script}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    said = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    return [name for name in said.split() if name in HEAVY]
+
+
+def at_home(script: str) -> str:
+    # `-I` keeps the folder of the tests out of the path.
+    home = str(fedreg.__path__[0]).rpartition("fedreg")[0]
+    return f"sys.path.insert(0, {home!r})\n{script}"
+
+
+def test_nothing_heavy_is_imported_with_the_package() -> None:
+    assert imported(at_home("import fedreg, fedreg.demo; fedreg.Result, fedreg.fit, fedreg.demo.vertical")) == []
+    # The test can fail.
+    assert "numpy" in imported(at_home("import fedreg.sklearn"))
+
+
+def test_all_names_are_there() -> None:
+    for name in fedreg.__all__:
+        assert getattr(fedreg, name) is not None
+    assert not hasattr(fedreg, "nothing")
+
+
+def test_estimators_without_scikit_learn_say_what_to_install() -> None:
+    script = at_home(
+        "sys.modules['sklearn'] = None\ntry:\n    import fedreg.sklearn\nexcept ImportError as error:\n    print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys\n{script}"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "pip install scikit-learn" in said
