@@ -101,6 +101,16 @@ impl Register {
         gone || ender || (instance.is_some() && party.instance != instance)
     }
 
+    /// Whether a party is done with the run while others are not.
+    pub fn waits_for_others(&self, from: Role) -> bool {
+        self.state(from) == PeerState::Done && self.verdict().is_none()
+    }
+
+    /// Whether a party has joined on the line that it has open.
+    pub fn has_joined(&self, from: Role) -> bool {
+        self.parties.get(&from).is_some_and(|party| party.joined)
+    }
+
     /// Ends a sealed run in which a process that was not in it joins: what its party had of the run is lost with the process before.
     pub fn begin_anew(&mut self, from: Role, instance: Option<[u8; 16]>) -> Option<Vec<Say>> {
         let party = self.parties.get(&from)?;

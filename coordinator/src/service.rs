@@ -133,6 +133,7 @@ pub async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()>) -> R
             notice: None,
             register,
             lines: BTreeMap::new(),
+            early: BTreeMap::new(),
             told: BTreeSet::new(),
             lost: BTreeMap::new(),
             store,
@@ -221,6 +222,8 @@ struct Run<'a> {
     register: Register,
     /// The line of each party that is there, by its number.
     lines: BTreeMap<Role, (u64, mpsc::Sender<CoordinatorEvent>)>,
+    /// Parties that are done here and have come for the next run while others still are in this one.
+    early: BTreeMap<Role, Early>,
     /// Who knows that the run has ended.
     told: BTreeSet<Role>,
     /// Since when a party's line is lost.
@@ -233,6 +236,16 @@ struct Run<'a> {
     status: watch::Sender<StatusReply>,
     next: u64,
 }
+
+/// A line that is for the next run, and what was said on it.
+struct Early {
+    number: u64,
+    say: mpsc::Sender<CoordinatorEvent>,
+    said: Vec<PartyEvent>,
+}
+
+/// Most that a party says before a run starts: that it joins, that it has read, and why it leaves.
+const SAID_EARLY: usize = 8;
 
 /// What a line brings; nothing when it is gone.
 type Heard = ((Role, u64), Option<PartyEvent>);
@@ -259,8 +272,7 @@ impl Run<'_> {
                     if !self.job.keep || interrupted {
                         return Ok(exit);
                     }
-                    self.begin_another()?;
-                    self.lines.clear();
+                    self.begin_another(None)?;
                     self.publish();
                 }
             }
@@ -297,16 +309,51 @@ impl Run<'_> {
         }
     }
 
-    /// The run is over: the next one gets a register of its own, and nobody of it hears of this one.
-    fn begin_another(&mut self) -> Result<(), Failure> {
+    /// The run is over: the next one gets a register of its own, and nobody of it hears of this one. `first` has come for it.
+    fn begin_another(&mut self, first: Option<Role>) -> Result<(), Failure> {
         let next = fresh()?;
         let before = std::mem::replace(&mut self.register, Register::new(&self.job.study, next));
+        // Of a line on which nobody has joined, it is not known yet which run it is for.
+        self.lines.retain(|role, _| first == Some(*role) || !before.has_joined(*role));
         self.register = before.after(&self.job.study, next);
         self.lost.clear();
         self.told.clear();
         self.until = None;
         self.notice = Some(Instant::now() + SAID_AFTER);
+        for (role, early) in std::mem::take(&mut self.early) {
+            // A newer line of the same party counts in its place.
+            if self.lines.contains_key(&role) {
+                continue;
+            }
+            self.lines.insert(role, (early.number, early.say));
+            for event in early.said {
+                self.heard(role, early.number, Some(event))?;
+            }
+        }
         Ok(())
+    }
+
+    fn is_current(&self, role: Role, number: u64) -> bool {
+        self.lines.get(&role).is_some_and(|(current, _)| *current == number)
+    }
+
+    /// Keeps what is said on a line that is for the next run; says whether it was.
+    fn keep_for_the_next(&mut self, role: Role, number: u64, event: &Option<PartyEvent>) -> bool {
+        let is_join = matches!(event, Some(PartyEvent::Join { run: None, .. }));
+        if self.job.keep && is_join && self.is_current(role, number) && self.register.waits_for_others(role) {
+            if let Some((_, say)) = self.lines.remove(&role) {
+                self.early.insert(role, Early { number, say, said: Vec::new() });
+            }
+        }
+        let Some(early) = self.early.get_mut(&role).filter(|early| early.number == number) else { return false };
+        match event {
+            Some(event) if early.said.len() < SAID_EARLY => early.said.push(event.clone()),
+            // The line is gone, or floods: it is closed.
+            Some(_) | None => {
+                self.early.remove(&role);
+            }
+        }
+        true
     }
 
     fn say_who_is_awaited(&self) {
@@ -342,15 +389,14 @@ impl Run<'_> {
 
     fn heard(&mut self, role: Role, number: u64, event: Option<PartyEvent>) -> Result<(), Failure> {
         // A line that was replaced by a newer one has nothing to say any more.
-        if self.lines.get(&role).is_none_or(|(current, _)| *current != number) {
+        if self.keep_for_the_next(role, number, &event) || !self.is_current(role, number) {
             return Ok(());
         }
         if let Some(PartyEvent::Join { run: None, instance, .. }) = &event {
             let anew = self.register.begin_anew(role, *instance);
             if anew.is_some() || (self.job.keep && self.register.is_for_the_next(role, *instance)) {
                 self.say(anew.unwrap_or_default());
-                self.begin_another()?;
-                self.lines.retain(|other, _| *other == role);
+                self.begin_another(Some(role))?;
             }
         }
         let say = match event {
@@ -422,3 +468,6 @@ impl Run<'_> {
         self.status.send_replace(StatusReply { ends, ..self.register.status() });
     }
 }
+
+#[cfg(test)]
+mod tests;
