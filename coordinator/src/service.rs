@@ -340,10 +340,10 @@ impl Run<'_> {
     /// Keeps what is said on a line that is for the next run; says whether it was.
     fn keep_for_the_next(&mut self, role: Role, number: u64, event: &Option<PartyEvent>) -> bool {
         let is_join = matches!(event, Some(PartyEvent::Join { run: None, .. }));
-        if self.job.keep && is_join && self.is_current(role, number) && self.register.waits_for_others(role) {
-            if let Some((_, say)) = self.lines.remove(&role) {
-                self.early.insert(role, Early { number, say, said: Vec::new() });
-            }
+        let is_early =
+            self.job.keep && is_join && self.is_current(role, number) && self.register.waits_for_others(role);
+        if is_early && let Some((_, say)) = self.lines.remove(&role) {
+            self.early.insert(role, Early { number, say, said: Vec::new() });
         }
         let Some(early) = self.early.get_mut(&role).filter(|early| early.number == number) else { return false };
         match event {

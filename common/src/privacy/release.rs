@@ -90,10 +90,12 @@ impl Declaration {
 
     /// The name in reports of a study of more than two parties, where it is another.
     pub fn name_among(self, several: bool) -> &'static str {
-        match self {
-            Declaration::CrossProducts if several => "cross-products of all blocks",
-            Declaration::Membership if several => "which records all parties have",
-            other => other.name(),
+        if several && self == Declaration::CrossProducts {
+            "cross-products of all blocks"
+        } else if several && self == Declaration::Membership {
+            "which records all parties have"
+        } else {
+            self.name()
         }
     }
 }
