@@ -36,6 +36,7 @@ mod stream;
 mod vertical;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -47,6 +48,9 @@ use arguments::{Command, Program};
 /// All that the program does; a library, so that packages in other forms hold the same program.
 pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(exit) = by_another_name(&arguments) {
+        return exit.into();
+    }
     if arguments.get(1).is_some_and(|first| first == processes::ROLE) && arguments.len() > 2 {
         let role = arguments.remove(2).to_string_lossy().parse();
         arguments.remove(1);
@@ -81,6 +85,21 @@ pub fn main() -> ExitCode {
             eprintln!("demo: {:#}", failure.error);
             failure.exit.into()
         }
+    }
+}
+
+/// What the program of another name does, where the demo is called by it: all of them are in the demo, and packages hold their common
+/// code once, with links by the other names.
+fn by_another_name(arguments: &[OsString]) -> Option<Exit> {
+    let name = Path::new(arguments.first()?).file_stem()?.to_str()?;
+    let arguments = arguments.iter().cloned();
+    if name == fedreg_party::cli::command_of_named().get_name() {
+        return Some(fedreg_party::cli::run_named(arguments));
+    }
+    match name.parse() {
+        Ok(Role::Coordinator) => Some(fedreg_coordinator::cli::run(arguments)),
+        Ok(role @ (Role::Alice | Role::Bob | Role::Worker)) => Some(fedreg_party::cli::run(role, arguments)),
+        Ok(Role::Party(_)) | Err(_) => None,
     }
 }
 

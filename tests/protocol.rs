@@ -327,6 +327,35 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
 }
 
 #[test]
+fn covariances_that_cannot_be_true_are_the_fault_of_the_peer() {
+    type Twist = fn(&mut Vec<f64>);
+    let twists: [(&str, Twist); 5] = [
+        ("a length", |values| values.truncate(values.len() - 1)),
+        ("finite", |values| values[1] = f64::NAN),
+        ("those of the standard errors", |values| values[0] *= 1.01),
+        ("those of the standard errors", |values| values[0] = -values[0]),
+        ("those of the standard errors", |values| values[1] += 1e6),
+    ];
+    for sender in ["alice", "bob"] {
+        for (expected, twist) in twists {
+            let more = format!("[inference]\ncovariance = \"shared\"\nsender = \"{sender}\"\n");
+            let abort = tampered(&more, |message| {
+                if let Body::Joint(joint) = &mut message.body {
+                    twist(&mut joint.values);
+                }
+            });
+            match abort {
+                Abort::Peer { peer: Role::Bob, fault: PeerFault::Length { .. } } if expected == "a length" => {}
+                Abort::Peer { peer: Role::Bob, fault: PeerFault::Value { expected: known, .. } } => {
+                    assert_eq!(known, expected, "{sender}");
+                }
+                other => panic!("{sender} {expected}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_fit_against_a_prediction_is_refused_at_the_greeting() {
     let refused = tampered("", |message| {
         if let Body::Hello(hello) = &mut message.body {

@@ -16,7 +16,7 @@ pub use self::consolidation::{BatchName, Consolidation, Member, Rejection, Stand
 pub use self::measures::{Measures, Test};
 pub use self::performance::Performance;
 use crate::exit::Exit;
-use crate::glm::Family;
+use crate::glm::StatedFamily;
 use crate::id::Role;
 
 /// The term of the intercept.
@@ -66,11 +66,11 @@ impl Coefficient {
         party: Role,
         estimate: Option<f64>,
         std_error: Option<f64>,
-        family: Family,
+        family: impl Into<StatedFamily>,
         df_residual: f64,
     ) -> Self {
         let row = Coefficient::bare(term, party, estimate, std_error);
-        if !family.estimates_dispersion() {
+        if !family.into().estimates_dispersion() {
             return row.tested(|z| 2.0 * Normal::standard().cdf(-z), Normal::standard().inverse_cdf(UPPER));
         }
         match StudentsT::new(0.0, 1.0, df_residual) {
@@ -93,9 +93,10 @@ impl Coefficient {
 
     /// With the ratio that a unit more of the column multiplies odds or rate by, and the ends of its interval.
     #[must_use]
-    pub(crate) fn with_ratio(mut self, family: Family) -> Self {
+    pub(crate) fn with_ratio(mut self, family: StatedFamily) -> Self {
         // What overflows is undefined, as in every number of a report.
-        let ratio = |x: Option<f64>| x.filter(|_| family.has_ratios()).map(f64::exp).filter(|ratio| ratio.is_finite());
+        let ratio =
+            |x: Option<f64>| x.filter(|_| family.base().has_ratios()).map(f64::exp).filter(|ratio| ratio.is_finite());
         [self.ratio, self.ratio_low, self.ratio_high] = [self.estimate, self.conf_low, self.conf_high].map(ratio);
         self
     }
@@ -151,7 +152,7 @@ pub struct Statistics {
     pub bic: Option<f64>,
     /// Log-likelihood.
     pub log_lik: Option<f64>,
-    /// Dispersion: estimated for gaussian, 1 otherwise.
+    /// Dispersion: estimated for gaussian and for quasi-likelihood, 1 otherwise.
     pub dispersion: Option<f64>,
     /// `1 - deviance / null_deviance`, gaussian only.
     pub r_squared: Option<f64>,

@@ -1,10 +1,13 @@
 //! Families and their canonical links.
 
+mod stated;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
 
+pub use self::stated::StatedFamily;
 use crate::linalg::kernels;
 
 /// An exponential family with its canonical link.
@@ -48,11 +51,6 @@ impl Family {
             Family::Gaussian => false,
             Family::Binomial | Family::Poisson => true,
         }
-    }
-
-    /// Whether the dispersion is estimated; it is 1 otherwise.
-    pub fn estimates_dispersion(self) -> bool {
-        self == Family::Gaussian
     }
 }
 

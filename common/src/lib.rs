@@ -79,6 +79,9 @@ pub mod star;
 // One folder a method; its rooms stand between the modules above.
 pub mod methods;
 
+// What a study means for everybody who takes part in it, in words.
+pub mod explanation;
+
 // Two parties over simulated lines with faults.
 pub mod sim;
 

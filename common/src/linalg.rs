@@ -129,6 +129,22 @@ pub fn add_cross_product(sum: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
     );
 }
 
+/// Adds `A B` to a column-major block of `rows` rows, for a column-major block `A` and a column-major `B`.
+pub fn add_product(sum: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
+    if rows == 0 || sum.is_empty() {
+        return;
+    }
+    let (inner, columns) = (a.len() / rows, sum.len() / rows);
+    matmul(
+        MatMut::from_column_major_slice_mut(sum, rows, columns),
+        Accum::Add,
+        MatRef::from_column_major_slice(a, rows, inner),
+        MatRef::from_column_major_slice(b, inner, columns),
+        1.0,
+        Par::Seq,
+    );
+}
+
 /// Multiplies a column-major block of rows with the inverse of an upper triangular factor, from the right.
 pub fn divide_rows(block: &mut [f64], factor: &DMatrix<f64>) {
     let columns = factor.ncols();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use fedreg_common::exit::Exit;
+use fedreg_common::id::Role;
 use fedreg_common::study::{Study, StudyError};
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::coordinator as edge;
@@ -16,6 +17,7 @@ use fedreg_proto::output::{self, CheckFormat, Format};
 use fedreg_proto::register::{Quorum, StatusReply};
 use fedreg_proto::shell;
 use fedreg_proto::tls::Identity;
+use fedreg_proto::wizard::{self, NoTable, StudyCommand};
 
 use crate::config::{Config, Overrides};
 use crate::consolidate;
@@ -51,6 +53,8 @@ enum Command {
     Consolidate(consolidate::Arguments),
     /// Make, sign and show certificates
     Certs(CertsCommand),
+    /// Begin a study with a folder for everybody, or say what a study lets leave whom
+    Study(StudyCommand<NoTable>),
 }
 
 #[derive(Debug, Args)]
@@ -137,6 +141,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             Ok(exit)
         }
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
+        Command::Study(command) => Ok(wizard::run(Some(Role::Coordinator), &command).map(|()| Exit::Done)?),
     })
 }
 

@@ -55,6 +55,9 @@ pub enum Failure {
     /// Making certificates.
     #[error(transparent)]
     Certs(#[from] fedreg_proto::certs::CertsError),
+    /// Beginning or explaining a study.
+    #[error(transparent)]
+    Wizard(#[from] fedreg_proto::wizard::WizardError),
     /// The state of a run.
     #[error(transparent)]
     State(#[from] StateError),
@@ -86,6 +89,7 @@ impl Failure {
             Failure::Output(error) => error.exit(),
             Failure::Consolidation(error) => error.exit(),
             Failure::Certs(error) => error.exit(),
+            Failure::Wizard(error) => error.exit(),
             Failure::Serve(_) | Failure::Bug(_) => Exit::Internal,
             Failure::Open(error) => error.exit(),
         }

@@ -47,7 +47,7 @@ fn program(title: &str, command: clap::Command, elsewhere: &[(&str, &str)]) -> S
 
 #[test]
 fn the_chapters_of_flags_are_those_of_the_command_lines() {
-    let certs = [("certs", "certs.md")];
+    let certs = [("certs", "certs.md"), ("study", "study-command.md")];
     let of = |role| program("`alice` and `bob`", fedreg_party::cli::command(role), &certs);
     let same = |text: String| text.replace("`bob.toml`", "_").replace("`alice.toml`", "_").replace("bob", "alice");
     assert_eq!(same(of(Role::Alice)), same(of(Role::Bob)), "one chapter is for both parties");
@@ -60,6 +60,9 @@ fn the_chapters_of_flags_are_those_of_the_command_lines() {
     let coordinator = fedreg_coordinator::cli::command();
     let alone = coordinator.find_subcommand("certs").unwrap().clone();
     hold("certs.md", &program("`certs`, in every program", alone, &[]));
+    // A party's has the flags about its own table, too.
+    let alone = fedreg_party::cli::command(Role::Alice).find_subcommand("study").unwrap().clone();
+    hold("study-command.md", &program("`study`, in every program", alone, &[]));
 }
 
 #[test]

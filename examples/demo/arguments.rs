@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fedreg_common::glm::Family;
+use fedreg_common::glm::StatedFamily;
 use fedreg_common::id::Role;
 use fedreg_common::methods::robust::Start;
 use fedreg_common::methods::robust::plan::Influence;
@@ -67,6 +67,11 @@ pub(crate) struct Common {
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
+    /// Write a study of these flags into folders for everybody, ready to be sent, and run nothing
+    ///
+    /// Each folder has the study, a private file, a certificate request and five lines on what to do. No row of the table is in them.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub(crate) as_study: Option<PathBuf>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -299,7 +304,7 @@ pub(crate) struct Vertical {
     pub(crate) leader: Option<Role>,
     /// Family of the model
     #[arg(long, value_parser = values(&FAMILIES), default_value = "gaussian", value_name = "FAMILY")]
-    pub(crate) family: Family,
+    pub(crate) family: StatedFamily,
     /// Column of identifiers; without one the row number is the identifier
     #[arg(long, value_name = "COL")]
     pub(crate) id: Option<String>,
@@ -321,6 +326,11 @@ pub(crate) struct Vertical {
     /// What standard errors follow from; from residuals in plain mode, without a penalty
     #[arg(long, value_parser = values(&ERRORS), default_value = "model", value_name = "KIND")]
     pub(crate) errors: ErrorKind,
+    /// Let both parties learn the covariances of all coefficients; in plain mode of two parties, without a penalty
+    ///
+    /// For tests about coefficients of both. With the basis they tell single columns apart, so that all columns count as shown in full.
+    #[arg(long)]
+    pub(crate) share_covariance: bool,
     /// Penalty: a number, several (comma-separated), or `path`
     #[arg(long, value_name = "LAMBDA", value_parser = parse_lambda)]
     pub(crate) lambda: Option<Lambda>,
@@ -369,12 +379,20 @@ pub(crate) struct Vertical {
     /// To whom the tables of a sealed gaussian fit open; by default leader
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) opens: Option<OpensName>,
+    /// Let factors of a sealed gaussian fit open with its table, so that sub-models follow from it without another run
+    #[arg(long)]
+    pub(crate) refit: bool,
     /// How the costs of releases are added up; by default zcdp
     #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
     pub(crate) accountant: Option<Accountant>,
     /// Folder for the study's files and the reports
     #[arg(long, value_name = "DIR", default_value = "fedreg-demo")]
     pub(crate) out: PathBuf,
+    /// Write a study of these flags into folders for everybody, ready to be sent, and run nothing
+    ///
+    /// Each folder has the study, a private file, a certificate request and five lines on what to do. No row of the table is in them.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    pub(crate) as_study: Option<PathBuf>,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -445,10 +463,12 @@ fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
-const FAMILIES: Values<Family, 3> = [
-    ("gaussian", "Identity link", Family::Gaussian),
-    ("binomial", "Logit link", Family::Binomial),
-    ("poisson", "Log link", Family::Poisson),
+const FAMILIES: Values<StatedFamily, 5> = [
+    ("gaussian", "Identity link", StatedFamily::Gaussian),
+    ("binomial", "Logit link", StatedFamily::Binomial),
+    ("poisson", "Log link", StatedFamily::Poisson),
+    ("quasibinomial", "Logit link, estimated dispersion", StatedFamily::Quasibinomial),
+    ("quasipoisson", "Log link, estimated dispersion", StatedFamily::Quasipoisson),
 ];
 
 fn holder(word: &str) -> Result<HeldBy, String> {
@@ -497,7 +517,7 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum MechanismName {
-    /// One table of cross-products, computed on shares that get the noise of both before they leave; in binomial models two gradients after it
+    /// One table of cross-products, computed on shares that get the noise of both before they leave; in binomial and poisson models two gradients after it
     #[default]
     Crossprod,
     /// Noised partial predictions to and fro
@@ -587,7 +607,7 @@ mod tests {
     fn every_documented_flag_is_known_and_every_one_has_a_default() {
         Program::try_parse_from(["demo", "vertical"]).unwrap();
         let line = "demo vertical --data f.csv --outcome y --alice a,b --bob c --family binomial --id id --outcome-at alice \
-                    --missing complete-cases --offset o --weights w --no-inference --errors HC3 --lambda path --alpha 0.5 --cv 10 --folds \
+                    --missing complete-cases --offset o --weights w --no-inference --errors HC3 --share-covariance --lambda path --alpha 0.5 --cv 10 --folds \
                     f --acceleration none --tol 1e-6 --max-rounds 7 --seed 3 --mode private --epsilon 3 --delta 1e-6 --bounds b.toml --mechanism residual \
                     --sealed-limits off --accountant exact --out d --format json --na-values -9,. --decimal , --separator ;";
         let Command::Vertical(arguments) = Program::try_parse_from(line.split_whitespace()).unwrap().command else {

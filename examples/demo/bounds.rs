@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
+use fedreg_common::data::formula::Formula;
 use fedreg_common::exit::Exit;
-use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PrivacyTerms, StudyFile};
+use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PartyTerms, PrivacyTerms, StudyFile};
 use serde::Deserialize;
 
 use crate::Failure;
@@ -146,7 +147,11 @@ pub(crate) fn terms(arguments: &Vertical) -> PrivacyTerms {
 
 /// Keeps what the study says of columns that take part.
 pub(crate) fn only_used(study: &mut StudyFile) {
-    let used: Vec<&String> = study.parties.values().flat_map(|party| &party.columns).collect();
+    let named = |party: &PartyTerms| match party.formula.as_deref().map(Formula::parse) {
+        Some(Ok(formula)) => formula.predictors().into_iter().map(str::to_owned).collect(),
+        Some(Err(_)) | None => party.columns.clone(),
+    };
+    let used: Vec<String> = study.parties.values().flat_map(named).collect();
     let outcome = study.outcome.column.clone();
-    study.columns.retain(|column, _| *column == outcome || used.contains(&column));
+    study.columns.retain(|column, _| *column == outcome || used.contains(column));
 }

@@ -4,6 +4,7 @@ use fedreg_common::data::formula::{Formula, columns};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
+use fedreg_proto::wizard::words;
 
 use crate::Failure;
 
@@ -66,31 +67,9 @@ impl Own {
 
 /// What several parties explain the outcome by, as a flag says: `NAME=COLUMNS` or `NAME=FORMULA` for each, behind `;`.
 pub(crate) fn of_parties(text: &str, flag: &str) -> Result<Vec<(Role, String)>, Failure> {
-    let mut parts = vec![String::new()];
-    let mut quoted = false;
-    for letter in text.chars() {
-        quoted ^= letter == '"';
-        match (letter, quoted, parts.last_mut()) {
-            (';', false, _) => parts.push(String::new()),
-            (_, _, Some(part)) => part.push(letter),
-            (_, _, None) => {}
-        }
-    }
-    let mut parties: Vec<(Role, String)> = Vec::new();
-    for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
-        let Some((name, own)) = part.split_once('=') else {
-            return Err(Failure::usage(format!("{flag}: `{part}` is not NAME=COLUMNS")));
-        };
-        let role: Role = name.trim().parse().map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
-        if parties.iter().any(|(other, _)| *other == role) {
-            return Err(Failure::usage(format!("{flag} names {role} twice")));
-        }
-        if own.trim().is_empty() {
-            return Err(Failure::usage(format!("{flag} gives {role} no columns")));
-        }
-        parties.push((role, own.trim().to_string()));
-    }
-    Ok(parties)
+    let wrong = |problem: String| Failure::usage(format!("{flag}: {problem}"));
+    let party = |(name, own): (String, String)| name.parse().map(|role| (role, own)).map_err(wrong);
+    words::entries(text).map_err(wrong)?.into_iter().map(party).collect()
 }
 
 /// What both parties explain the outcome by.
@@ -129,27 +108,7 @@ pub(crate) fn split(
 
 /// A comma-separated list of names, quoted as in CSV.
 pub(crate) fn list(names: &str, flag: &str) -> Result<Vec<String>, Failure> {
-    // A space before a quote would make the quote part of the name.
-    let mut quoted = false;
-    let mut after_comma = true;
-    let mut tight = String::new();
-    for letter in names.chars() {
-        if !(after_comma && letter == ' ') {
-            quoted ^= letter == '"';
-            after_comma = letter == ',' && !quoted;
-            tight.push(letter);
-        }
-    }
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).trim(csv::Trim::All).from_reader(tight.as_bytes());
-    let record = match reader.records().next() {
-        Some(Ok(record)) => record,
-        Some(Err(error)) => return Err(Failure::usage(format!("{flag}: {error}"))),
-        None => csv::StringRecord::new(),
-    };
-    if record.is_empty() || record.iter().any(str::is_empty) {
-        return Err(Failure::usage(format!("{flag}: `{names}` holds an empty name")));
-    }
-    Ok(record.iter().map(str::to_string).collect())
+    words::list(names).map_err(|problem| Failure::usage(format!("{flag}: {problem}")))
 }
 
 #[cfg(test)]
@@ -215,10 +174,10 @@ mod tests {
         let shown: Vec<String> = parties.iter().map(|(role, own)| format!("{role}:{own}")).collect();
         assert_eq!(shown, ["alice:a,b", "carol:~ log(c) * d", "bob:\"x;y\",\"u=v\""]);
         for (text, says) in [
-            ("alice", "--parties: `alice` is not NAME=COLUMNS"),
+            ("alice", "--parties: `alice` is not NAME=VALUE"),
             ("alice=a;Carol=b", "--parties: `Carol` is not the name of a party"),
-            ("alice=a;carol=b;alice=c", "--parties names alice twice"),
-            ("alice=a;carol=", "--parties gives carol no columns"),
+            ("alice=a;carol=b;alice=c", "--parties: names `alice` twice"),
+            ("alice=a;carol=", "--parties: says nothing of `carol`"),
         ] {
             assert!(read(text).unwrap_err().contains(says), "{text}");
         }

@@ -9,7 +9,7 @@ use nalgebra::DVector;
 use crate::Failure;
 use crate::arguments::{Em, EstimatorFlag, HiddenName, UpdateFlag};
 use crate::sites::{self, Asked, Rows, Shipped};
-use crate::stage::{absolute, folder};
+use crate::stage::{Place, as_study};
 
 /// Rows that a worker reads at a time.
 const BATCH_ROWS: u64 = 10_000;
@@ -68,7 +68,8 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
         return Err(Failure::usage("--model gmm has points and no outcome: give --columns"));
     }
     let known = known(model);
-    let place = folder(&absolute(&common.out)?)?;
+    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
         table: &common.table,
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
         lists: if explains { "--features" } else { "--columns" },
         explains,
     };
-    let rows = Rows::read(&asked, &known.shipped, &place)?;
+    let rows = Rows::read(&asked, &known.shipped, place)?;
     let shipped = arguments.data.is_none();
     let outside = |given: Option<f64>, own: f64, flag: &str| {
         given.or(shipped.then_some(own)).ok_or_else(|| {
@@ -116,13 +117,16 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     }
     study.em = Some(terms);
     let all: Vec<usize> = (0..usize::try_from(rows.count).unwrap_or(0)).collect();
-    let own = sites::rehearse(&place, "demo em", &study, &rows, &all)?;
+    if let Some(dir) = &common.as_study {
+        return as_study(dir, &study, None);
+    }
+    let own = sites::rehearse(place, "demo em", &study, &rows, &all)?;
     let mut more = Vec::new();
     if shipped && rows.features.len() == known.beta.len() {
         more.push(beside(model, &known.beta, &own));
     }
     let merged = Report { role: None, call, ..own };
-    sites::show(&place, &merged, &study, common.format, &more)
+    sites::show(place, &merged, &study, common.format, &more)
 }
 
 /// The scale of the smoothed truncation that costs least with so many rows, which are public.

@@ -13,7 +13,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::Failure;
 use crate::arguments::{Features, ModeName, ReleaseFlag};
 use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped, shown_raw};
-use crate::stage::{absolute, cannot_write, folder};
+use crate::stage::{Place, absolute, as_study, cannot_write};
 
 /// Rows that a worker reads at a time.
 const BATCH_ROWS: u64 = 10_000;
@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
             "--release none sends statistics without noise: use --mode plain, or another release",
         ));
     }
-    let place = folder(&absolute(&common.out)?)?;
+    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
         table: &common.table,
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         lists: "--features",
         explains: true,
     };
-    let rows = Rows::read(&asked, &SHIPPED, &place)?;
+    let rows = Rows::read(&asked, &SHIPPED, place)?;
     let mut study = sites::study(Protocol::Features, &rows, common, BATCH_ROWS);
     let (columns, from_data) = rows.columns(common)?;
     study.columns = columns;
@@ -74,7 +75,10 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         lambda: arguments.lambda,
         consolidation: arguments.consolidation.clone(),
     });
-    let own = sites::rehearse(&place, "demo features", &study, &rows, &shared)?;
+    if let Some(dir) = &common.as_study {
+        return as_study(dir, &study, None);
+    }
+    let own = sites::rehearse(place, "demo features", &study, &rows, &shared)?;
     let mut merged = Report { role: None, call, ..own };
     if from_data {
         merged.notes.push(FROM_DATA.to_string());
@@ -121,5 +125,5 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         };
         more.push(format!("{} rows of {} were predicted into predictions.csv{without}", found.len(), file.display()));
     }
-    sites::show(&place, &merged, &study, common.format, &more)
+    sites::show(place, &merged, &study, common.format, &more)
 }

@@ -96,17 +96,18 @@ fn price(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> Option<Str
     if merged.mode != Mode::Plain || file.penalty.is_some() || file.offset.is_some() || file.weights.is_some() {
         return None;
     }
-    match merged.family {
-        Family::Gaussian => {}
-        Family::Binomial if two => {}
-        Family::Binomial | Family::Poisson => return None,
+    if merged.family.is_quasi() {
+        return None;
     }
-    let mut file = file.clone();
     let unit = ColumnTerms::of_range(-1.0, 1.0);
-    file.columns = BTreeMap::new();
-    if merged.family == Family::Gaussian {
-        file.columns.insert(file.outcome.column.clone(), unit.clone());
-    }
+    let outcome = match merged.family.base() {
+        Family::Gaussian => unit.clone(),
+        // What is expected of counts is the same whatever the largest one is.
+        Family::Binomial | Family::Poisson if two => ColumnTerms::of_range(0.0, 1.0),
+        Family::Binomial | Family::Poisson => return None,
+    };
+    let mut file = file.clone();
+    file.columns = BTreeMap::from([(file.outcome.column.clone(), outcome)]);
     for (role, party) in &mut file.parties {
         let own = merged.coefficients.iter().filter(|row| row.party == *role && row.term != INTERCEPT);
         // How many there are is what counts.

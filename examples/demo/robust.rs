@@ -19,7 +19,7 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::Failure;
 use crate::arguments::{ModeName, Robust};
 use crate::sites::{self, Asked, RAW, Rows, Shipped, shown_raw};
-use crate::stage::{absolute, folder};
+use crate::stage::{Place, as_study};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: Shipped = Shipped {
@@ -39,7 +39,8 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
     common.check()?;
     common.mode.check(&[("--bounds", common.bounds.is_some())])?;
-    let place = folder(&absolute(&common.out)?)?;
+    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let place = scene.folder();
     let shipped = arguments.data.is_none();
     let outcome = arguments.outcome.as_deref().unwrap_or(DIABETES.outcome);
     let few: Vec<&str> = SHIPPED_FEATURES.iter().copied().filter(|name| *name != outcome).collect();
@@ -55,12 +56,15 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
         lists: "--features",
         explains: true,
     };
-    let table = Rows::read(&asked, &DIABETES, &place)?;
+    let table = Rows::read(&asked, &DIABETES, place)?;
     if table.numbers(&table.outcome).is_none() {
         let sentence = format!("column `{}` is not numeric and cannot be the outcome", table.outcome);
         return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
     }
     let file = study(arguments, &table)?;
+    if let Some(dir) = &common.as_study {
+        return as_study(dir, &file, None);
+    }
     let parsed = Study::try_from(file.clone()).map_err(Failure::usage)?;
     let Some(study) = parsed.sites() else {
         return Err(Failure::usage("a study of two parties has no sites"));
@@ -68,7 +72,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let all: Vec<usize> = (0..usize::try_from(table.count).unwrap_or(0)).collect();
     let damaged = Damaged::choose(arguments, &study, &all);
     let top = top(arguments, &study, &table)?;
-    let own = sites::rehearse_with(&place, "demo robust", &file, &all, |block| {
+    let own = sites::rehearse_with(place, "demo robust", &file, &all, |block| {
         table.file_with(block.iter().copied(), |row, value| damaged.outcome(row, value, top))
     })?;
     // Least squares of one's own rows has no noise: beside a guarantee it would undo it.
@@ -93,7 +97,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
             );
         }
     }
-    sites::show(&place, &merged, &file, common.format, &more)
+    sites::show(place, &merged, &file, common.format, &more)
 }
 
 /// Which rows were damaged.

@@ -14,6 +14,7 @@ use fedreg_common::study::{Mode, Study, StudyFile};
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, LedgerTerms, MatchConfig, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
+use fedreg_party::refit::TABLE;
 
 use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
@@ -21,14 +22,19 @@ use crate::bounds;
 use crate::columns::Own;
 use crate::head::head;
 use crate::processes::{self, Process};
-use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
-use crate::vertical::{LOOSENED, Source, guarantee, instead, look, register, study};
+use crate::stage::{ANY_PORT, Place, Stage, as_study, cannot_write, folder, heading, shown};
+use crate::vertical::{LOOSENED, Source, guarantee, instead, look, register, study, sub_models};
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
-    let out = absolute(&arguments.out)?;
-    let folder = folder(&out)?;
-    let play = Play::set(arguments, parties, &folder)?;
+    let scene = Place::of(&arguments.out, arguments.as_study.as_deref())?;
+    let folder = scene.folder();
+    let (source, file) = script(arguments, parties, folder)?;
+    if let Some(dir) = &arguments.as_study {
+        return as_study(dir, &file, None);
+    }
+    let out = folder.path().to_path_buf();
+    let play = Play::set(arguments, folder, source, file)?;
     processes::watch_for_interrupts()?;
     let reports = play.run()?;
     let all: Vec<&Report> = reports.iter().collect();
@@ -64,23 +70,28 @@ struct Play<'a> {
     file: StudyFile,
 }
 
+/// What the parties play: the table, and the study of the flags.
+fn script(arguments: &Vertical, parties: &[(Role, String)], folder: &Folder) -> Result<(Source, StudyFile), Failure> {
+    let source = Source::of(arguments, folder)?;
+    source.taken(arguments)?;
+    let own = |(role, text): &(Role, String)| {
+        Own::read(text, &format!("--parties, {role}"), &source.header).map(|own| (*role, own))
+    };
+    let columns = parties.iter().map(own).collect::<Result<Vec<_>, Failure>>()?;
+    let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
+    guarantee(arguments, &mut file)?;
+    // What the study says of its parties comes first, and what it refuses before a look at the data. In a private run levels are
+    // declared, and what stands in the rows decides nothing.
+    Stage::accepts(&file)?;
+    if arguments.mode != ModeName::Private {
+        look(arguments, &source, &file)?;
+    }
+    Ok((source, file))
+}
+
 impl<'a> Play<'a> {
-    fn set(arguments: &Vertical, parties: &[(Role, String)], folder: &'a Folder) -> Result<Play<'a>, Failure> {
-        let source = Source::of(arguments, folder)?;
-        source.taken(arguments)?;
-        let own = |(role, text): &(Role, String)| {
-            Own::read(text, &format!("--parties, {role}"), &source.header).map(|own| (*role, own))
-        };
-        let columns = parties.iter().map(own).collect::<Result<Vec<_>, Failure>>()?;
-        let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
-        guarantee(arguments, &mut file)?;
+    fn set(arguments: &Vertical, folder: &'a Folder, source: Source, file: StudyFile) -> Result<Play<'a>, Failure> {
         let stage = Stage::new(folder, "demo vertical");
-        // What the study says of its parties comes first, and what it refuses before a look at the data. In a private run levels are
-        // declared, and what stands in the rows decides nothing.
-        Stage::accepts(&file)?;
-        if arguments.mode != ModeName::Private {
-            look(arguments, &source, &file)?;
-        }
         let study = stage.study(&file)?.vertical();
         let order = study.as_ref().map(Study::parties_in_order).unwrap_or_default();
         let names: Vec<&str> = std::iter::once("coordinator").chain(order.iter().map(Role::name)).collect();
@@ -98,6 +109,7 @@ impl<'a> Play<'a> {
             // Files of an earlier run would be taken for this one's.
             let _ = fs::remove_file(stage.path(&format!("{role}/report.json")));
             let _ = fs::remove_file(address(role));
+            let _ = fs::remove_file(stage.path(&format!("{role}/{TABLE}")));
             stage.forget_ledger(role, self.file.mode);
         }
         let (mut coordinator, convened) = stage.coordinator(&[])?;
@@ -233,7 +245,7 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
         Mode::Sealed | Mode::Private => "phases, the sizes of what it dealt masks for, and bytes",
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n"));
-    let out = out.display();
+    let (folder, out) = (out, out.display());
     text.push_str(&format!(
         "\nReports and the study's files are in {out}; to run it again by hand, in {} terminals:\n  \
          coordinator serve --config {out}/coordinator.toml\n",
@@ -242,5 +254,7 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
     for role in &merged.parties {
         text.push_str(&format!("  {} fit --config {out}/{role}.toml\n", role.program()));
     }
+    let leads = merged.parties.first().and_then(|leader| sub_models(folder, *leader));
+    text.push_str(&leads.unwrap_or_default());
     text
 }

@@ -86,9 +86,9 @@ impl Asked<'_> {
 
 impl Rows {
     pub(crate) fn read(asked: &Asked<'_>, shipped: &Shipped, place: &Folder) -> Result<Rows, Failure> {
-        let refused = |error| Failure::new(Exit::Data, anyhow::Error::new(error));
+        let refused = |error: ReadError| Failure::new(error.exit(), anyhow::Error::new(error));
         let own: PathBuf = match asked.data {
-            Some(file) => crate::stage::absolute(file)?,
+            Some(file) => crate::stage::located(file)?,
             None => {
                 place.write(shipped.name, shipped.text.as_bytes()).map_err(cannot_write)?;
                 place.path().join(shipped.name)
@@ -103,6 +103,7 @@ impl Rows {
             }
         };
         let written = asked.table.written().map_err(Failure::usage)?;
+        let own = asked.table.terms(own).map_err(Failure::usage)?.source();
         let header = read::header(&own, written.separator).map_err(refused)?;
         let features = match asked.features {
             Some((names, flag)) => {
@@ -421,6 +422,8 @@ fn play(stage: &Stage<'_>, study: &Study<Sites>) -> Result<(), Failure> {
             // The parts are written anew, as every reader understands them.
             data: DataTerms {
                 file: format!("{name}/rows.csv").into(),
+                table: None,
+                query: None,
                 separator: None,
                 na_values: Vec::new(),
                 decimal: None,

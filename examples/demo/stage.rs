@@ -8,9 +8,11 @@ use fedreg_common::id::Role;
 use fedreg_common::report::{Report, json};
 use fedreg_common::study::{Mode, Study, StudyFile};
 use fedreg_coordinator::config as coordinator_config;
-use fedreg_party::output::{Folder, OutputError};
+use fedreg_party::config::MatchConfig;
+use fedreg_party::output::{Folder, OutputError, print};
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
 use fedreg_proto::files::TlsTerms;
+use fedreg_proto::wizard::{self, Outline, WizardError};
 
 use crate::Failure;
 use crate::processes::Process;
@@ -24,6 +26,54 @@ const DAYS: u32 = 30;
 /// What is said of a private run whose ledger was begun for it.
 const REHEARSAL: &str = "rehearsal: earlier rehearsals on these data are not counted, as each begins with its whole budget; the lifetime \
                          guarantee is that of a ledger which is kept";
+
+/// Where a rehearsal writes: its folder, or a passing one where it only becomes a study.
+pub(crate) struct Place {
+    folder: Folder,
+    passing: bool,
+}
+
+impl Place {
+    /// Makes the folder.
+    pub(crate) fn of(out: &Path, as_study: Option<&Path>) -> Result<Place, Failure> {
+        let passing = as_study.is_some();
+        let path = match passing {
+            true => std::env::temp_dir().join(format!("fedreg-as-study-{}", std::process::id())),
+            false => absolute(out)?,
+        };
+        Ok(Place { folder: folder(&path)?, passing })
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.passing {
+            // What is left of a passing folder does no harm.
+            let _ = std::fs::remove_dir_all(self.folder.path());
+        }
+    }
+}
+
+/// Writes a rehearsal's study into folders for everybody, ready to be sent. No row of the rehearsal's table is in them.
+pub(crate) fn as_study(dir: &Path, file: &StudyFile, matching: Option<&[MatchConfig; 2]>) -> Result<Exit, Failure> {
+    let wrong = |error: WizardError| Failure::new(error.exit(), error);
+    let name = dir.file_name().map_or_else(|| "study".to_string(), |name| name.to_string_lossy().into_owned());
+    let mut outline = Outline::on_one_machine(StudyFile { id: name, ..file.clone() });
+    for (role, config) in [Role::Alice, Role::Bob].into_iter().zip(matching.into_iter().flatten()) {
+        let section = toml::Value::try_from(config)
+            .context("the keys of the match cannot be written")
+            .map_err(|error| Failure::new(Exit::Internal, error))?;
+        outline.sections.insert(role.to_string(), toml::Table::from_iter([("match".to_string(), section)]));
+    }
+    let written = wizard::write(&outline, dir, "as-study").map_err(wrong)?;
+    print(&written).map_err(cannot_write)?;
+    Ok(Exit::Done)
+}
 
 /// The folder of a rehearsal, ready to be looked at and run.
 pub(crate) struct Stage<'a> {
@@ -152,6 +202,13 @@ pub(crate) fn folder(path: &Path) -> Result<Folder, Failure> {
 
 pub(crate) fn cannot_write(error: OutputError) -> Failure {
     Failure::new(error.exit(), error)
+}
+
+/// The table that is rehearsed on, wherever the rehearsal runs.
+pub(crate) fn located(source: &Path) -> Result<PathBuf, Failure> {
+    fedreg_party::read::located(source)
+        .with_context(|| format!("`{}` is no path", source.display()))
+        .map_err(|error| Failure::new(Exit::Usage, error))
 }
 
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {

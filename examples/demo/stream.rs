@@ -7,7 +7,7 @@ use fedreg_common::study::{DecayName, KernelName, LossName, Protocol, StreamFeat
 use crate::Failure;
 use crate::arguments::{KernelFlag, LossFlag, Stream};
 use crate::sites::{self, Asked, FROM_DATA, Rows, Shipped};
-use crate::stage::{absolute, folder};
+use crate::stage::{Place, as_study};
 
 const SHIPPED: Shipped = Shipped {
     name: "wave.csv",
@@ -19,7 +19,8 @@ const SHIPPED: Shipped = Shipped {
 pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
     common.check()?;
-    let place = folder(&absolute(&common.out)?)?;
+    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
         table: &common.table,
@@ -30,7 +31,7 @@ pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
         lists: "--features",
         explains: true,
     };
-    let rows = Rows::read(&asked, &SHIPPED, &place)?;
+    let rows = Rows::read(&asked, &SHIPPED, place)?;
     let mut study = sites::study(Protocol::Stream, &rows, common, arguments.group);
     let (columns, from_data) = rows.columns(common)?;
     study.columns = columns;
@@ -57,10 +58,13 @@ pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
         ..StreamTerms::default()
     });
     let all: Vec<usize> = (0..usize::try_from(rows.count).unwrap_or(0)).collect();
-    let own = sites::rehearse(&place, "demo stream", &study, &rows, &all)?;
+    if let Some(dir) = &common.as_study {
+        return as_study(dir, &study, None);
+    }
+    let own = sites::rehearse(place, "demo stream", &study, &rows, &all)?;
     let mut merged = Report { role: None, call, ..own };
     if from_data {
         merged.notes.push(FROM_DATA.to_string());
     }
-    sites::show(&place, &merged, &study, common.format, &[])
+    sites::show(place, &merged, &study, common.format, &[])
 }

@@ -17,14 +17,15 @@ use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, OpensTo, PartyTerms,
-    PenaltyTerms, PredictionTerms, Protocol, RowTerms, SealedTerms, StudyFile,
+    CoordinatorTerms, CovarianceTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, OpensTo,
+    PartyTerms, PenaltyTerms, PredictionTerms, Protocol, RowTerms, SealedTerms, StudyFile,
 };
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, MatchConfig, Overrides, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::privacy;
 use fedreg_party::read::{self, ReadError, Request, Written};
+use fedreg_party::refit::TABLE;
 use fedreg_party::service::Failure as PartyFailure;
 
 use crate::Failure;
@@ -35,7 +36,7 @@ use crate::head::head;
 use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
 use crate::several;
-use crate::stage::{ANY_PORT, Stage, absolute, cannot_write, folder, heading, shown};
+use crate::stage::{ANY_PORT, Place, Stage, as_study, cannot_write, folder, heading, located, shown};
 
 /// The shipped data, so that the demo runs from any folder.
 const DIABETES: &str = include_str!("../data/diabetes.csv");
@@ -55,15 +56,28 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     if arguments.sealed_limits.is_some() && arguments.mode != ModeName::Sealed {
         return Err(Failure::usage("--sealed-limits needs --mode sealed"));
     }
+    if arguments.sealed_limits.is_some() && arguments.as_study.is_some() {
+        return Err(Failure::usage("--sealed-limits has no place beside --as-study: with real data the limits stay"));
+    }
     if arguments.opens.is_some() && arguments.mode != ModeName::Sealed {
         return Err(Failure::usage("--opens needs --mode sealed"));
+    }
+    if arguments.refit && arguments.mode != ModeName::Sealed {
+        return Err(Failure::usage(
+            "--refit needs --mode sealed; a private fit by crossprod leaves its noised tables in any case",
+        ));
     }
     if let Some(parties) = named(arguments)?.filter(|parties| two(parties).is_none()) {
         return several::run(arguments, &parties, call);
     }
-    let out = absolute(&arguments.out)?;
-    let folder = folder(&out)?;
-    let play = Play::set(arguments, &folder)?;
+    let scene = Place::of(&arguments.out, arguments.as_study.as_deref())?;
+    let folder = scene.folder();
+    let script = Script::of(arguments, folder)?;
+    if let Some(dir) = &arguments.as_study {
+        return as_study(dir, &script.study, script.matching.as_ref());
+    }
+    let out = folder.path().to_path_buf();
+    let play = Play::on_stage(arguments, folder, script)?;
     processes::watch_for_interrupts()?;
     let [alice, bob] = play.run()?;
     let mut merged = merge(&alice, &bob).map_err(|error| Failure::new(Exit::Internal, error))?;
@@ -109,7 +123,7 @@ impl Source {
     pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Source, Failure> {
         let shipped = arguments.data.is_none();
         let data = match &arguments.data {
-            Some(file) => absolute(file)?,
+            Some(file) => located(file)?,
             None => {
                 folder.write("diabetes.csv", DIABETES.as_bytes()).map_err(cannot_write)?;
                 folder.path().join("diabetes.csv")
@@ -122,7 +136,8 @@ impl Source {
         let id = default(&arguments.id, "id");
         let table = arguments.table.terms(data).map_err(Failure::usage)?;
         let written = table.written().map_err(Failure::usage)?;
-        let header = read::header(&table.file, written.separator).map_err(|error| Failure::new(Exit::Data, error))?;
+        let header =
+            read::header(table.source(), written.separator).map_err(|error| Failure::new(error.exit(), error))?;
         Ok(Source { table, written, header, outcome, id })
     }
 
@@ -151,10 +166,17 @@ struct Play<'a> {
     file: StudyFile,
 }
 
-impl<'a> Play<'a> {
-    fn set(arguments: &Vertical, folder: &'a Folder) -> Result<Play<'a>, Failure> {
+/// What two parties play: the study of the flags, and their tables.
+struct Script {
+    study: StudyFile,
+    tables: [DataTerms; 2],
+    matching: Option<[MatchConfig; 2]>,
+}
+
+impl Script {
+    fn of(arguments: &Vertical, folder: &Folder) -> Result<Script, Failure> {
         if let Some(matched) = matching::of(arguments, folder)? {
-            return Play::set_matched(arguments, folder, matched);
+            return Script::of_matched(arguments, matched);
         }
         let source = Source::of(arguments, folder)?;
         let taken = source.taken(arguments)?;
@@ -172,27 +194,24 @@ impl<'a> Play<'a> {
         if arguments.mode != ModeName::Private {
             look(arguments, &source, &study)?;
         }
-        Play::on_stage(arguments, folder, study, [source.table.clone(), source.table], None)
+        Ok(Script { study, tables: [source.table.clone(), source.table], matching: None })
     }
 
     /// The same with two tables whose rows are matched first.
-    fn set_matched(arguments: &Vertical, folder: &'a Folder, matched: Matched) -> Result<Play<'a>, Failure> {
+    fn of_matched(arguments: &Vertical, matched: Matched) -> Result<Script, Failure> {
         let Matched { keys, tables, outcome, held_by, columns } = matched;
         let mut study = study(arguments, outcome, None, [(Role::Alice, columns.alice), (Role::Bob, columns.bob)]);
         study.outcome.held_by = held_by;
         study.matching = Some(keys.terms);
         guarantee(arguments, &mut study)?;
         let [alice, bob] = tables.map(|file| arguments.table.terms(file).map_err(Failure::usage));
-        Play::on_stage(arguments, folder, study, [alice?, bob?], Some(keys.configs))
+        Ok(Script { study, tables: [alice?, bob?], matching: Some(keys.configs) })
     }
+}
 
-    fn on_stage(
-        arguments: &Vertical,
-        folder: &'a Folder,
-        study: StudyFile,
-        tables: [DataTerms; 2],
-        matching: Option<[MatchConfig; 2]>,
-    ) -> Result<Play<'a>, Failure> {
+impl<'a> Play<'a> {
+    fn on_stage(arguments: &Vertical, folder: &'a Folder, script: Script) -> Result<Play<'a>, Failure> {
+        let Script { study, tables, matching } = script;
         let stage = Stage::new(folder, "demo vertical");
         stage.study(&study)?;
         stage.certificates(&["coordinator", "alice", "bob"])?;
@@ -217,6 +236,8 @@ impl<'a> Play<'a> {
                 let _ = fs::remove_file(stage.path(&format!("{role}/{file}")));
             }
             let _ = fs::remove_file(stage.path(&format!("anchors/{role}.anchor.matches")));
+            // A table of an earlier rehearsal would be that of another study.
+            let _ = fs::remove_file(stage.path(&format!("{role}/{TABLE}")));
         }
         if self.matching.is_some() {
             self.joint("match")?;
@@ -376,7 +397,7 @@ pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> 
         Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
     };
     let request = Request { columns: Some(names.clone()), written: written.clone(), ..Request::default() };
-    let frame = match read::read(&table.file, &request) {
+    let frame = match read::read(table.source(), &request) {
         Ok(frame) => frame,
         Err(ReadError::Data { source: DataError::TooManyLevels { column, most }, .. }) => {
             return identifier(&column, format!("more than {most} different texts"));
@@ -428,11 +449,12 @@ pub(crate) fn study(
         leader: arguments.leader,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
-        sealed: arguments.opens.map(|opens| SealedTerms {
-            opens: match opens {
-                OpensName::Leader => OpensTo::Alice,
-                OpensName::All => OpensTo::All,
+        sealed: (arguments.opens.is_some() || arguments.refit).then(|| SealedTerms {
+            opens: match arguments.opens {
+                Some(OpensName::Leader) | None => OpensTo::Alice,
+                Some(OpensName::All) => OpensTo::All,
             },
+            refit: arguments.refit,
             ..SealedTerms::default()
         }),
         model: Model { family: arguments.family, ..Model::default() },
@@ -457,6 +479,10 @@ pub(crate) fn study(
         inference: InferenceTerms {
             allowed: !arguments.no_inference,
             errors: arguments.errors,
+            covariance: match arguments.share_covariance {
+                true => CovarianceTerms::Shared,
+                false => CovarianceTerms::Own,
+            },
             ..InferenceTerms::default()
         },
         prediction: PredictionTerms::default(),
@@ -490,7 +516,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
                     merged.rounds,
                     if merged.rounds == 1 { "" } else { "s" }
                 ),
-                Mechanism::Crossprod => opened_on_shares(merged.family),
+                Mechanism::Crossprod => opened_on_shares(merged.family.base()),
             };
             text.push_str(&format!(
                 "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
@@ -527,11 +553,9 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         Mode::Plain => "phases, rounds, gradients and bytes",
         Mode::Private => match mechanism {
             Mechanism::Residual => "phases, rounds and bytes",
-            Mechanism::Crossprod => match merged.family {
-                Family::Gaussian | Family::Poisson => {
-                    "phases, the size of the table that it dealt masks for, and bytes"
-                }
-                Family::Binomial => "phases, the sizes of what it dealt masks for, and bytes",
+            Mechanism::Crossprod => match merged.family.base() {
+                Family::Gaussian => "phases, the size of the table that it dealt masks for, and bytes",
+                Family::Binomial | Family::Poisson => "phases, the sizes of what it dealt masks for, and bytes",
             },
         },
         Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
@@ -542,14 +566,26 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
          coordinator serve --config {0}/coordinator.toml\n  alice fit --config {0}/alice.toml\n  bob fit --config {0}/bob.toml\n",
         out.display()
     ));
+    text.push_str(&sub_models(out, Role::Alice).unwrap_or_default());
     text
+}
+
+/// How a party of a rehearsal fits a sub-model, where it has a table for that.
+pub(crate) fn sub_models(out: &Path, role: Role) -> Option<String> {
+    let (out_shown, program) = (out.display(), role.program());
+    out.join(role.name()).join(TABLE).is_file().then(|| {
+        format!(
+            "{role} keeps what opened to it, from which sub-models follow without another run; nothing leaves for them:\n  {program} refit --config \
+             {out_shown}/{role}.toml --lambda path\n"
+        )
+    })
 }
 
 /// What a private run on shares lets the other party see.
 fn opened_on_shares(family: Family) -> String {
     let more = match family {
-        Family::Gaussian | Family::Poisson => "",
-        Family::Binomial => " and of two gradients, with masked factors of means",
+        Family::Gaussian => "",
+        Family::Binomial | Family::Poisson => " and of two gradients, with masked factors of means",
     };
     format!(
         "masked columns, noised tables of its own columns and its noised share of the table between the blocks{more}"
@@ -584,7 +620,7 @@ pub(crate) fn instead(file: &StudyFile, merged: &Report) -> Option<String> {
     // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
     // range and two numbers more, and Bob's factor with the units of his columns.
     let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
-    let (more, last) = match (merged.family, lambdas) {
+    let (more, last) = match (merged.family.base(), lambdas) {
         (Family::Gaussian, _) => (0, ""),
         (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table"),
         (Family::Binomial | Family::Poisson, Some(lambdas)) => {

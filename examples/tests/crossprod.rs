@@ -268,28 +268,54 @@ fn a_dealer_that_vanishes_ends_the_run_for_both_and_the_next_start_goes_on_under
 fn the_private_demo_fits_a_binomial_model_by_a_table_and_two_gradients() {
     let (shares, outcome) = ("share of the table between the blocks", "X'(2y - 1)");
     let labels = ["X'X", outcome, "X'1", shares, "share of gradient 1", "share of gradient 2"];
-    fits_binomial("both", [labels.to_vec(), labels.to_vec()]);
+    let readmitted = ["binomial", "readmitted", "data/admissions.bounds.toml"];
+    fits_by_gradients(readmitted, "both", [labels.to_vec(), labels.to_vec()]);
     let own = "X'(2y - 1) and 1'(y - 1/2)";
     let alone = labels.map(|label| if label == outcome { own } else { label });
-    fits_binomial("alice", [alone.to_vec(), labels.into_iter().filter(|label| *label != outcome).collect()]);
+    let others = labels.into_iter().filter(|label| *label != outcome).collect();
+    fits_by_gradients(readmitted, "alice", [alone.to_vec(), others]);
 }
 
-fn fits_binomial(held_by: &str, expected: [Vec<&str>; 2]) {
+/// The same of counts, which have no standard errors, and text, page and JSON say why.
+#[test]
+fn the_private_demo_fits_a_poisson_model_by_a_table_and_two_gradients() {
+    let (shares, outcome) = ("share of the table between the blocks", "X'(2y/Y - 1)");
+    let labels = ["X'X", outcome, "X'1", shares, "share of gradient 1", "share of gradient 2"];
+    let visits = ["poisson", "emergency_visits", "data/visits.bounds.toml"];
+    fits_by_gradients(visits, "both", [labels.to_vec(), labels.to_vec()]);
+    let own = "X'(2y/Y - 1) and 1'(y/Y - 1/2)";
+    let alone = labels.map(|label| if label == outcome { own } else { label });
+    let others = labels.into_iter().filter(|label| *label != outcome).collect();
+    fits_by_gradients(visits, "alice", [alone.to_vec(), others]);
+}
+
+fn fits_by_gradients([family, outcome, bounds]: [&str; 3], held_by: &str, expected: [Vec<&str>; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let flags =
-        ["vertical", "--mode", "private", "--family", "binomial", "--data", "data/admissions.csv", "--id", "id"];
-    let columns = ["--outcome", "readmitted", "--alice", "age,bmi", "--bob", "systolic,creatinine"];
-    let bounds = ["--bounds", "data/admissions.bounds.toml", "--epsilon", "3", "--out", out.to_str().unwrap()];
+    let flags = ["vertical", "--mode", "private", "--family", family, "--data", "data/admissions.csv", "--id", "id"];
+    let columns = ["--outcome", outcome, "--alice", "age,bmi", "--bob", "systolic,creatinine"];
+    let bounds = ["--bounds", bounds, "--epsilon", "3", "--out", out.to_str().unwrap()];
     let (code, printed, said) = told(&demo(&[&flags[..], &columns, &bounds, &["--outcome-at", held_by]].concat()));
     assert_eq!(code, 0, "{said}\n{printed}");
     assert!(printed.contains("and of two gradients, with masked factors of means"), "{printed}");
     let merged = report(&out);
     assert_eq!((merged["nobs"].as_u64(), merged["rounds"].as_u64()), (Some(600), Some(3)));
-    assert_eq!(merged["family"], "binomial");
+    assert_eq!(merged["family"], family);
     let rows = merged["coefficients"].as_array().unwrap();
     assert_eq!(rows.len(), 5);
-    assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "{rows:?}");
+    if family == "poisson" {
+        assert!(rows.iter().all(|row| row["estimate"].as_f64().is_some() && row["std_error"].is_null()), "{rows:?}");
+        let why = "standard errors and intervals: not computed. Counts, and the means";
+        let page = fs::read_to_string(out.join("report.html")).unwrap();
+        let notes = merged["notes"].as_array().unwrap();
+        assert!(notes.iter().any(|note| note.as_str().unwrap().starts_with(why)), "{notes:?}");
+        assert!(
+            page.contains(why) && printed.split_whitespace().collect::<Vec<_>>().join(" ").contains(why),
+            "{printed}"
+        );
+    } else {
+        assert!(rows.iter().all(|row| row["std_error"].as_f64().unwrap() > 0.0), "{rows:?}");
+    }
     for (role, expected) in ["alice", "bob"].into_iter().zip(expected) {
         let own = report(&out.join(role));
         assert_eq!(own["coefficients"], merged["coefficients"]);
@@ -307,16 +333,62 @@ fn fits_binomial(held_by: &str, expected: [Vec<&str>; 2]) {
         let (code, plan, said) = told(&planned);
         assert_eq!(code, 0, "{said}");
         assert!(plan.contains("exchange  3, of masked columns") && plan.contains("share of gradient 2"), "{plan}");
-        assert!(plan.contains("log odds") && plan.contains("residual") && plan.contains("not possible"), "{plan}");
+        let unit = if family == "poisson" { "log rates" } else { "log odds" };
+        assert!(plan.contains(unit) && plan.contains("residual") && plan.contains("not possible"), "{plan}");
+    }
+}
+
+#[test]
+fn the_private_demo_takes_formulas_whose_bounds_follow_and_points_at_those_that_look_at_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let run = |alice: &str, bob: &str| {
+        let data = ["--data", "data/admissions.csv", "--id", "id", "--outcome", "readmitted", "--family", "binomial"];
+        let private = ["--mode", "private", "--bounds", "data/admissions.bounds.toml", "--epsilon", "3"];
+        let parties = ["--alice", alice, "--bob", bob, "--out", out.to_str().unwrap()];
+        told(&demo(&[&["vertical"][..], &data, &private, &parties].concat()))
+    };
+    let (code, printed, said) =
+        run("~ log(bmi) + I(age^2)", "~ creatinine*smoker + ns(systolic, knots = 130, Boundary.knots = c(80, 220))");
+    assert_eq!(code, 0, "{said}\n{printed}");
+    let merged = report(&out);
+    let terms: Vec<&str> =
+        merged["coefficients"].as_array().unwrap().iter().map(|row| row["term"].as_str().unwrap()).collect();
+    let spline = "ns(systolic, knots = 130, Boundary.knots = c(80, 220))";
+    let expected = [
+        "(Intercept)",
+        "log(bmi)",
+        "I(age^2)",
+        "creatinine",
+        "smokerTRUE",
+        &format!("{spline}1"),
+        &format!("{spline}2"),
+        "creatinine:smokerTRUE",
+    ];
+    assert_eq!(terms, expected);
+    assert!(merged["coefficients"].as_array().unwrap().iter().all(|row| row["estimate"].as_f64().is_some()));
+    for (alice, at, part) in [
+        ("~ age + poly(bmi, 2)", 9, "takes its orthogonal basis from the data"),
+        ("~ log(bmi - 20)", 3, "`log(bmi - 20)` has no bound"),
+    ] {
+        let (code, _, said) = run(alice, "systolic");
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("`parties.alice.formula`") && said.contains(part), "{said}");
+        assert!(said.contains(&format!("\n  {alice}\n{}^", " ".repeat(at + 1))), "{said}");
     }
 }
 
 /// A world whose outcome is 0 or 1.
 fn binomial(held_by: &str) -> World {
+    of_family("binomial", 1, held_by)
+}
+
+/// The same of counts up to a largest one, all of which are 0 or 1.
+fn of_family(family: &str, largest: u32, held_by: &str) -> World {
     let world = world();
-    let study = PRIVATE.replace("range = [-2, 6]", "range = [0, 1]");
+    let study = PRIVATE.replace("range = [-2, 6]", &format!("range = [0, {largest}]"));
     let head = STUDY.replace("column = \"y\"", &format!("column = \"y\"\nheld_by = \"{held_by}\""));
-    world.write("study.toml", &format!("mode = \"private\"\n{head}{study}[model]\nfamily = \"binomial\"\n"));
+    world.write("study.toml", &format!("mode = \"private\"\n{head}{study}[model]\nfamily = \"{family}\"\n"));
     for (role, name) in [("alice", "a"), ("bob", "b")] {
         let file = format!("{role}.csv");
         let table = fs::read_to_string(world.path(&file)).unwrap();
@@ -333,6 +405,14 @@ fn binomial(held_by: &str) -> World {
         world.write(&file, &format!("id,{name}{y}\n{}", rows.collect::<String>()));
     }
     world
+}
+
+/// A mean of counts is one product, so that bytes are known.
+#[test]
+fn a_poisson_run_is_charged_once_and_a_check_foretells_its_bytes() {
+    let leaves = ["masked columns", "masked factors of means", "noised statistics", "noised shares"];
+    charged_once(&of_family("poisson", 4, "both"), &leaves, |checked| about(checked, [0.0; 2]), [6, 6]);
+    charged_once(&of_family("poisson", 4, "alice"), &leaves, |checked| about(checked, [0.0; 2]), [6, 5]);
 }
 
 #[test]
@@ -394,7 +474,8 @@ fn a_party_that_lost_the_masks_of_a_stored_gradient_ends_the_run_with_its_charge
 fn what_has_no_place_is_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     for (flags, reason) in [
-        (&["--family", "poisson"][..], "private mode is for gaussian and binomial only"),
+        (&["--family", "poisson", "--offset", "bmi"][..], "its values have no public bounds"),
+        (&["--family", "poisson", "--lambda", "0.1"], "a poisson model takes no penalty"),
         (&["--family", "binomial"], "`columns.progression.range` must be [0, 1]"),
         (&["--family", "binomial", "--lambda", "0.1", "--cv", "5"], "errors of folds"),
         (&["--family", "binomial", "--lambda", "0.1"], "a binomial model takes no penalty"),

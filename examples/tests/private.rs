@@ -573,7 +573,7 @@ fn the_private_demo_refuses_what_it_cannot_protect() {
         (&["--epsilon=-1"], 2, "positive"),
         (&["--epsilon", "11"], 2, "large_epsilon"),
         (&["--delta", "0.01"], 77, "1/n"),
-        (&["--family", "poisson"], 2, "no sensitivity is proved"),
+        (&["--family", "poisson", "--mechanism", "residual"], 2, "the mechanism `residual` is for gaussian only"),
         (&["--family", "binomial", "--mechanism", "residual"], 2, "name `mechanism = \"crossprod\"`"),
         (&["--tol", "1e-6"], 2, "stopping rule"),
         (&["--acceleration", "none"], 2, "without noise"),

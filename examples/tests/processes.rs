@@ -72,6 +72,27 @@ fn the_demo_without_flags_fits_the_shipped_data_and_writes_every_report() {
     assert!(out.join("alice/model.json").is_file() && out.join("bob/model.json").is_file());
 }
 
+#[cfg(unix)]
+#[test]
+fn the_demo_called_by_the_name_of_another_program_is_that_program() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, command) in [
+        ("alice", "fit"),
+        ("bob", "predict"),
+        ("party", "fit"),
+        ("worker", "join"),
+        ("coordinator", "serve"),
+        ("demo", "vertical"),
+    ] {
+        let link = folder.path().join(name);
+        std::os::unix::fs::symlink(DEMO, &link).unwrap();
+        let output = Command::new(&link).args([command, "--help"]).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains(&format!("Usage: {name} {command}")), "{name}: {help}");
+    }
+}
+
 #[test]
 fn the_demo_ends_with_the_code_of_whoever_ended_the_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -208,7 +208,7 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
         (&["--parties", two, "--outcome-at", "dave"], 2, "`outcome.held_by` names dave"),
         (&["--parties", two, "--leader", "carol", "--outcome-at", "alice"], 2, "set leader = \"alice\""),
         (&["--parties", "alice=age;carol=age"], 2, "`parties.carol.columns` names `age`, which alice has already"),
-        (&["--parties", "alice=age;alice=bmi"], 2, "--parties names alice twice"),
+        (&["--parties", "alice=age;alice=bmi"], 2, "--parties: names `alice` twice"),
         (&["--parties", "alice=age;Carol=bmi"], 2, "--parties: `Carol` is not the name of a party"),
         (&["--parties", "alice=age;carol=id"], 65, "leave it out of --parties"),
         (&["--parties", two, "--alice", "s1"], 2, "cannot be used with"),

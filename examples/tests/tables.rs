@@ -466,3 +466,47 @@ fn the_coefficients_of_regression_with_missing_covariates_predict_and_those_of_a
     let (code, _, said) = worker_predict(folder.0.path(), &["--report", "rmc/report.json", "--data", "new.csv"]);
     assert!(code == 65 && said.contains("give --study"), "{said}");
 }
+
+#[test]
+fn a_table_of_a_data_base_gives_the_fit_of_the_same_rows_in_csv() {
+    let folder = Folder::new();
+    let text = table(300, HEADER);
+    let csv = folder.write("pooled.csv", &text);
+    let base = rusqlite::Connection::open(folder.0.path().join("cohort.db")).unwrap();
+    base.execute_batch(
+        "CREATE TABLE visits (patient_id TEXT, a REAL, b REAL, region TEXT, day TEXT, nr INTEGER, cost REAL)",
+    )
+    .unwrap();
+    for line in text.lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        base.execute("INSERT INTO visits VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", rusqlite::params_from_iter(cells))
+            .unwrap();
+    }
+    let more = ["--id", "patient_id", "--alice", "a", "--bob", "b,region"];
+    let (code, said) = folder.vertical(&csv, &more);
+    assert_eq!(code, 0, "{said}");
+    let expected = folder.estimates("out/report.json");
+    let place = format!("sqlite:{}", folder.out("cohort.db"));
+    for chosen in [["--table", "visits"], ["--query", "SELECT * FROM visits WHERE nr > 0 ORDER BY nr"]] {
+        let (code, said) = folder.vertical(&place, &[&more[..], &chosen].concat());
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(folder.estimates("out/report.json"), expected, "{chosen:?}");
+        // Values that stand in a query are in no file that is left behind but the party's own configuration.
+        let report = fs::read_to_string(folder.0.path().join("out/report.json")).unwrap();
+        assert!(!report.contains("WHERE"), "{report}");
+    }
+    for (place, chosen, expected, part) in [
+        (&*place, &["--table", "visit"][..], 65, "no such table: visit"),
+        (&*place, &[], 2, "`data.table` or `data.query` (--table, --query)"),
+        (&*place, &["--query", "DELETE FROM visits RETURNING *"], 2, "does something else than reading tables"),
+        (&*csv, &["--table", "visits"], 2, "this is no data base"),
+        (&*folder.out("cohort.db"), &[], 2, "this is an SQLite file: state it as sqlite:"),
+        ("postgres://ana:secret@db.example/cohort", &["--table", "visits"], 2, "an address must hold no password"),
+        ("s3://key:secret@bucket/cohort.csv", &[], 2, "an address must hold no password"),
+        (&*folder.out("part-*.parquet"), &[], 65, "no file has such a path"),
+    ] {
+        let (code, said) = folder.vertical(place, &[&more[..], chosen].concat());
+        assert_eq!(code, expected, "{place}: {said}");
+        assert!(said.contains(part) && !said.contains("secret"), "{place}: {said}");
+    }
+}

@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::failure::Failure;
 use crate::output::{Folder, OutputError};
 use crate::party::Party;
-use crate::read::ReadError;
+use crate::read::{self, ReadError, Stated, content};
 
 /// The record numbers.
 const BINARY: &str = "alignment.bin";
@@ -74,7 +74,7 @@ fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<Alignment, Failure> {
     let (binary, record) = (folder.join(BINARY), folder.join(RECORD));
     let json = fs::read_to_string(&record).map_err(unreadable(&record))?;
     let bytes = fs::read(&binary).map_err(unreadable(&binary))?;
-    let data = fingerprint(&party.config.data.file)?;
+    let data = fingerprint(&party.config.source())?;
     let peers = peers(party)?;
     let expected = Expected { role: party.role, purpose, peer: &peers, match_digest: match_digest(party)? };
     Alignment::read(&bytes, &json, &expected, data).map_err(|error| refused(&error, &folder))
@@ -146,19 +146,21 @@ pub(crate) fn match_digest(party: Party<'_>) -> Result<Digest, Failure> {
 
 /// Refuses a source that ends with its first reading: a match and the fit after it read the same table.
 pub(crate) fn refuse_what_cannot_be_read_again(party: Party<'_>) -> Result<(), Failure> {
-    let file = &party.config.data.file;
-    match fs::metadata(file) {
-        Ok(about) if about.is_file() => Ok(()),
-        Ok(_) => {
+    match read::ends_once_read(&party.config.source()) {
+        true => {
             Err(wrong("data.file", "must be a file where the study has `[match]`: it is read more than once".into()))
         }
-        // Complained of by the reader, as everywhere.
-        Err(_) => Ok(()),
+        // One that is not there is complained of by the reader, as everywhere.
+        false => Ok(()),
     }
 }
 
-/// SHA-256 of a file.
-pub(crate) fn fingerprint(file: &Path) -> Result<Digest, Failure> {
+/// SHA-256 of a file; of any other source of its rows in their order.
+pub(crate) fn fingerprint(source: &Stated) -> Result<Digest, Failure> {
+    let file = source.place();
+    if !file.is_file() {
+        return Ok(content::in_order(source)?);
+    }
     let mut open = File::open(file).map_err(unreadable(file))?;
     let mut digest = Sha256::new();
     let mut chunk = vec![0; CHUNK];

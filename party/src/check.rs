@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use fedreg_common::glm::Family;
+use fedreg_common::explanation::{Reveals, membership};
+use fedreg_common::glm::{Family, StatedFamily};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
@@ -46,7 +47,7 @@ pub struct Checked {
     /// Its digest: the other party must see the same.
     pub study_digest: String,
     /// The family of the model.
-    pub family: Family,
+    pub family: StatedFamily,
     /// Rows of the table.
     pub rows: u64,
     /// The match that the rows are taken by.
@@ -115,7 +116,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         role,
         study: study.head.id.clone(),
         study_digest: study.digest().to_string(),
-        family: study.method.family,
+        family: study.method.stated_family(),
         rows,
         matching: alignment::report(party),
         terms,
@@ -154,29 +155,6 @@ fn line(study: &Study<Vertical>, role: Role, config: &Config) -> String {
         (_, Some(address)) => format!("connects to {peers} at {address}"),
         _ => String::new(),
     }
-}
-
-/// What a match has let leave before the run of several parties.
-fn membership_of_several(leads: bool) -> (String, &'static str) {
-    match leads {
-        true => (
-            "to each of the others, which of its rows all parties have, and how many match, when `match` was run"
-                .to_string(),
-            "that the persons of these rows are in all tables",
-        ),
-        false => (
-            "to the leader, when `match` was run: which of its rows this party has too, how many rows took part, and of several \
-             passes which entries are one row"
-                .to_string(),
-            "that these persons are in this table, also those that are not in all",
-        ),
-    }
-}
-
-/// The same of two parties.
-fn membership() -> (String, &'static str) {
-    let what = "which of each party's rows the other has too, and how many rows it searched, when `match` was run";
-    (what.to_string(), "that the persons of the matched rows are in both tables")
 }
 
 impl Checked {
@@ -239,8 +217,7 @@ impl<'a> Forecast<'a> {
     fn new(role: Role, config: &'a Config, study: &'a Study<Vertical>, rows: u64, own: u64) -> Self {
         // Of another's block only the study is known: its columns, which categorical ones make more of.
         let columns = |other: Role| {
-            let terms = study.method.parties.get(&other);
-            let named = terms.map_or(0, |terms| terms.columns.len() as u64);
+            let named = study.named_columns(other).len() as u64;
             named.max(1) + u64::from(study.method.intercept && study.is_first(other))
         };
         let others: Vec<u64> = study.others(role).into_iter().map(columns).collect();
@@ -321,7 +298,15 @@ impl<'a> Forecast<'a> {
                 false => 8 * self.projected(),
             };
         }
+        if self.study.method.shares_covariance() && self.basis() {
+            bytes += 8 * self.covariances();
+        }
         Some(bytes)
+    }
+
+    /// Numbers of the covariances that this party sends: of its own coefficients, and of these with the other's.
+    fn covariances(&self) -> u64 {
+        self.own * (self.own + self.peer)
     }
 
     /// Numbers in the projection tables that this party returns: to each of several, one beside the blocks before it and one beside all.
@@ -356,12 +341,16 @@ impl<'a> Forecast<'a> {
     /// An outcome that is not sent by itself, and yet leaves.
     fn outcome_within_predictions(&self) -> Option<Leaving> {
         let outcome = &self.study.method.outcome;
-        let within = self.study.is_first(self.role) && outcome.held_by.is_alone() && !self.study.sends_outcome();
-        within.then(|| Leaving {
+        self.reveals().outcome_within_predictions().map(|reveals| Leaving {
             what: "outcome, in predictions",
             amount: format!("part of each partial prediction: `{}` less the prediction", outcome.column),
-            reveals: "with the first one the outcome up to the fit's own error; with one more than there are columns every value",
+            reveals,
         })
+    }
+
+    /// What can be learnt from what leaves.
+    fn reveals(&self) -> Reveals<'_> {
+        Reveals::of(self.study, self.role, self.tables())
     }
 
     /// Who of several parties sees a partial prediction of this one.
@@ -379,73 +368,52 @@ impl<'a> Forecast<'a> {
             Some(rounds) => format!("about {rounds}"),
             None => format!("up to {}", u64::from(self.limit) * self.fits),
         };
-        let (amount, reveals) = match declaration {
-            Declaration::PartialPrediction if self.tables() => (
-                format!("{rounds} vectors with one value a basis column"),
-                "combinations of the columns, beside the basis nothing new",
-            ),
-            Declaration::PartialPrediction if self.leads_several() => (
-                format!(
-                    "{rounds} vectors of {rows} values, {} each, to each of the {} others: the sum of all blocks but that party's own",
-                    size(8 * rows),
-                    self.others.len()
-                ),
-                "after as many rounds as there are columns, the span of sums of the others' columns",
-            ),
-            Declaration::PartialPrediction => (
-                format!("{rounds} vectors of {rows} values, {} each{}", size(8 * rows), self.seen_singly()),
-                "after as many rounds as there are columns, their span; columns of zeros and ones outright",
-            ),
-            Declaration::Summary => {
-                ("a few numbers a message".to_string(), "gradients, changes, penalty, the fit's statistics")
+        let amount = match declaration {
+            Declaration::PartialPrediction if self.tables() => {
+                format!("{rounds} vectors with one value a basis column")
             }
-            Declaration::Outcome => (format!("one vector of {rows} values"), "the outcome of every row"),
-            Declaration::Weights => (format!("one vector of {rows} values"), "the weight of every row"),
+            Declaration::PartialPrediction if self.leads_several() => format!(
+                "{rounds} vectors of {rows} values, {} each, to each of the {} others: the sum of all blocks but that party's own",
+                size(8 * rows),
+                self.others.len()
+            ),
+            Declaration::PartialPrediction => {
+                format!("{rounds} vectors of {rows} values, {} each{}", size(8 * rows), self.seen_singly())
+            }
+            Declaration::Summary => "a few numbers a message".to_string(),
+            Declaration::Outcome | Declaration::Weights => format!("one vector of {rows} values"),
             Declaration::Basis => {
                 let to = self.study.leader_of_several().map_or_else(String::new, |leader| format!(", to {leader}"));
-                (format!("{rows} x {own} values, {}{to}", size(8 * rows * own)), "the span of the columns, in full")
+                format!("{rows} x {own} values, {}{to}", size(8 * rows * own))
             }
-            Declaration::ProjectionTable if self.leads_several() => (
-                format!("tables of {} numbers in all, to each party those of its own columns", self.projected()),
-                "how the columns of a party relate to those of all others together",
-            ),
-            Declaration::ProjectionTable => {
-                (format!("a table of about {peer} x {peer}"), "how the columns relate to the other party's")
+            Declaration::ProjectionTable if self.leads_several() => {
+                format!("tables of {} numbers in all, to each party those of its own columns", self.projected())
             }
-            Declaration::MissingRows if self.leads_several() => {
-                (format!("{rows} bits to each"), "which rows have a missing value at any other party")
-            }
-            Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
-            Declaration::Membership if self.study.is_of_several() => membership_of_several(self.leads_several()),
-            Declaration::Membership => membership(),
+            Declaration::ProjectionTable => format!("a table of about {peer} x {peer}"),
+            Declaration::MissingRows if self.leads_several() => format!("{rows} bits to each"),
+            Declaration::MissingRows => format!("{rows} bits"),
+            Declaration::Membership => membership(self.study.is_of_several(), self.leads_several()).0.to_string(),
             Declaration::Coefficients if self.leads_several() => {
-                let all = own + peer;
-                (
-                    format!("{all} rows of the coefficient table, of all parties"),
-                    "the estimates with their standard errors",
-                )
+                format!("{} rows of the coefficient table, of all parties", own + peer)
             }
-            Declaration::Coefficients => {
-                (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
-            }
-            Declaration::Prediction => (
-                format!("only when predicting: one value a new row, to {name}"),
-                "this party's part of each score, and which rows have none because a value is missing here",
-            ),
-            Declaration::BatchEstimate => (String::new(), "estimates of batches"),
-            Declaration::BatchGram => (String::new(), "cross-products of batches"),
-            // Those of studies between many sites, which `worker check` shows.
-            Declaration::GradientSum
+            Declaration::Coefficients => format!("{own} rows of the coefficient table"),
+            Declaration::Covariance => format!("{} numbers", self.covariances()),
+            Declaration::Prediction => format!("only when predicting: one value a new row, to {name}"),
+            // Those of studies between many sites, which `worker check` shows; of a match, which comes before the fit; of sealed studies,
+            // which have a forecast of their own; and what never leaves.
+            Declaration::BatchEstimate
+            | Declaration::BatchGram
+            | Declaration::GradientSum
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
-            | Declaration::RecordUpdate => (String::new(), ""),
-            // Of a match, which comes before the fit.
-            Declaration::MatchCounts | Declaration::SameRecords => (String::new(), ""),
-            // Of sealed studies, which have a forecast of their own.
-            Declaration::Masked | Declaration::CrossProducts => (String::new(), ""),
-            Declaration::Undeclarable => (String::new(), "nothing: it never leaves"),
+            | Declaration::RecordUpdate
+            | Declaration::MatchCounts
+            | Declaration::SameRecords
+            | Declaration::Masked
+            | Declaration::CrossProducts
+            | Declaration::Undeclarable => String::new(),
         };
-        Leaving { what: declaration.name(), amount, reveals }
+        Leaving { what: declaration.name(), amount, reveals: self.reveals().declared(declaration) }
     }
 
     fn policy(&self) -> Vec<String> {

@@ -12,15 +12,17 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::shell::{self, Values, values};
+use fedreg_proto::wizard::{self, StudyCommand};
 
 use crate::check::{self, CheckArguments, Checked};
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Overrides, TableAtHand};
 use crate::drive::Patience;
 use crate::hypotheses::{self, TestCommand};
 use crate::interrupts::with_interrupts;
 use crate::matching::{self, Found, Outlook};
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
+use crate::refit;
 use crate::service::{self, Failure, Job, Scale};
 use crate::show::{CheckFormat, show};
 use crate::worker;
@@ -38,6 +40,11 @@ enum Command {
     /// For studies with a section `[match]`. Each party learns which of its own rows the other has too, and nothing else of the other's
     /// rows beside their number. The result is kept in the state folder, where `fit` finds it.
     Match(MatchArguments),
+    /// Fit a sub-model from the table that opened in this party's last fit; opens no connection, and nothing leaves
+    ///
+    /// For gaussian fits: of a sealed study with `sealed.refit = true` at the party to whom the table opened, of a private study by
+    /// `crossprod` at every party. Without --lambda an ordinary fit, whatever penalty the study has.
+    Refit(RefitArguments),
     /// Check files, data, certificates and policy, and show what would leave; opens no connection
     Check(CheckArguments<Overrides>),
     /// The privacy budget of this party's data, and the ledger of what was spent
@@ -48,6 +55,8 @@ enum Command {
     Test(TestCommand),
     /// Make, sign and show certificates
     Certs(CertsCommand),
+    /// Begin a study with a folder for everybody, or say what a study lets leave whom
+    Study(StudyCommand<TableAtHand>),
 }
 
 #[derive(Debug, Args)]
@@ -96,6 +105,32 @@ struct PredictArguments {
     scale: Scale,
     #[command(flatten)]
     process: ProcessArguments,
+}
+
+#[derive(Debug, Args)]
+struct RefitArguments {
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Columns or terms to leave out, with commas between them; a column takes all terms with it that it is part of
+    #[arg(long, value_name = "COLUMNS", conflicts_with = "keep")]
+    drop: Vec<String>,
+    /// Columns or terms to keep, all others are left out; the intercept stays
+    #[arg(long, value_name = "COLUMNS")]
+    keep: Vec<String>,
+    /// Weight of a penalty, several with commas, or path: glmnet's 100 values
+    #[arg(long, value_name = "L|L1,L2|path", allow_hyphen_values = true)]
+    lambda: Option<String>,
+    /// Kind of penalty: 1 is the lasso, 0 is ridge, and between them the elastic net; 1 by default
+    #[arg(long, value_name = "A", requires = "lambda", allow_hyphen_values = true)]
+    alpha: Option<f64>,
+    /// Folder for report.json, .txt, .html and .csv
+    ///
+    /// Without it they are kept in a folder of their own below results/ in the state folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed on standard output
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -153,7 +188,7 @@ pub fn command_of_named() -> clap::Command {
         .long(NAME)
         .value_name("NAME")
         .value_parser(|name: &str| name.parse::<Role>())
-        .help("Which party of the study this is, by its name there; `certs` and `test` do without");
+        .help("Which party of the study this is, by its name there; `certs`, `study` and `test` do without");
     shell::command::<Command>("party", PART).arg(name)
 }
 
@@ -169,6 +204,7 @@ pub fn run_named(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let named = matches.and_then(|matches| matches.get_one::<Role>(NAME).copied());
     let who = named.map_or_else(|| "party".to_string(), |role| role.to_string());
     shell::run_as((&who, "party"), program, &arguments, Failure::exit, |command, call| match (named, command) {
+        (named, Command::Study(command)) => Ok(wizard::run(named, &command).map(|()| Exit::Done)?),
         (Some(role), command) if role.is_party() => execute(role, command, call),
         (Some(role), _) => Err(Failure::Usage(format!("--name: {role} is not the name of a party"))),
         (None, command @ (Command::Certs(_) | Command::Test(_))) => execute(Role::Alice, command, call),
@@ -191,10 +227,12 @@ fn execute(role: Role, command: Command, call: String) -> Result<Exit, Failure> 
         Command::Fit(arguments) => fit(role, arguments, call),
         Command::Predict(arguments) => predict(role, arguments, call),
         Command::Match(arguments) => match_rows(role, arguments, call),
+        Command::Refit(arguments) => refit(role, arguments, call),
         Command::Check(arguments) => check(role, &arguments),
         Command::Privacy(command) => privacy::run(&privacy::PARTY, role, &command).map(|()| Exit::Done),
         Command::Test(command) => hypotheses::run(&command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
+        Command::Study(command) => Ok(wizard::run(Some(role), &command).map(|()| Exit::Done)?),
     }
 }
 
@@ -245,6 +283,15 @@ fn predict(role: Role, arguments: PredictArguments, call: String) -> Result<Exit
     if let Some(scores) = scores {
         output::print(&scores)?;
     }
+    Ok(exit)
+}
+
+fn refit(role: Role, arguments: RefitArguments, call: String) -> Result<Exit, Failure> {
+    let RefitArguments { overrides, drop, keep, lambda, alpha, out, format } = arguments;
+    let Some(config) = configured(role, &overrides)? else { return Ok(Exit::Done) };
+    let asked = refit::Asked { drop, keep, lambda, alpha };
+    let (report, exit) = refit::run(role, &config, &asked, out.as_deref(), call)?;
+    output::print(&format.render(&report))?;
     Ok(exit)
 }
 

@@ -14,6 +14,8 @@ use fedreg_common::privacy::accountant::Accountant;
 use fedreg_common::privacy::ledger::LedgerError;
 use fedreg_common::secure::open::Limits;
 use fedreg_proto::files::{self, FileError, Layers, TlsTerms, check_address};
+use fedreg_proto::output::chain;
+use fedreg_proto::wizard::{Header, OwnTable};
 use serde::{Deserialize, Serialize};
 
 mod matching;
@@ -21,7 +23,7 @@ mod matching;
 pub use self::matching::{KeyColumn, KeyColumnTerms, MatchConfig, MissingKeys};
 
 use crate::ledger;
-use crate::read::{self, Written, cells};
+use crate::read::{self, Chosen, Stated, Written, cells};
 
 /// A party's private file; its paths are absolute once it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,8 +121,15 @@ impl LedgerTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataTerms {
-    /// A CSV or Parquet file; CSV may be compressed by gzip or Zstandard.
+    /// A CSV, Parquet or Arrow file (CSV may be compressed by gzip or Zstandard), a folder or a pattern of Parquet files, a data base
+    /// (`sqlite:FILE`, `postgres://USER@HOST/DATABASE`), or an object in a store (`s3://BUCKET/KEY`).
     pub file: PathBuf,
+    /// The table or view of a data base that is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The query of a data base whose rows are read, in place of a table; it may only read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
     /// The separator of this CSV file; found in the header if absent.
     pub separator: Option<String>,
     /// What marks a missing value beside an empty cell and `NA`.
@@ -131,6 +140,29 @@ pub struct DataTerms {
 }
 
 impl DataTerms {
+    /// The source that is read.
+    pub fn source(&self) -> Stated {
+        let query = self.query.clone().map(Chosen::Query);
+        Stated::new(&self.file, query.or_else(|| self.table.clone().map(Chosen::Table)))
+    }
+
+    /// Whether the source is stated as it must be, and has a name in the ledger.
+    pub(crate) fn check(&self, data_set: Option<&str>) -> Result<(), FileError> {
+        let wrong = |key, problem: &str| Err(FileError::Value { key, problem: problem.to_string() });
+        if read::holds_secret(&self.file) {
+            return wrong("data.file", &format!("cannot be used: {}", read::SECRET));
+        }
+        if self.table.is_some() && self.query.is_some() {
+            return wrong("data.table, data.query", "are both set: one of them says what is read");
+        }
+        if read::is_base(&self.file) && data_set.is_none() {
+            let problem =
+                "is missing: rows of a data base have no name of their own, and the ledger knows them by this one";
+            return wrong("privacy.data_set", problem);
+        }
+        self.written().map(drop)
+    }
+
     /// How the table is written.
     ///
     /// # Errors
@@ -163,6 +195,14 @@ pub(crate) fn check_largest_epsilon(most: Option<f64>) -> Result<(), FileError> 
 /// Lays a flag over the key of the table: a path is made absolute, any other source stays as it is stated.
 pub(crate) fn set_source(layers: &mut Layers, flag: Option<&Path>) -> Result<(), FileError> {
     let stated = flag.or_else(|| layers.text("data.file").map(Path::new));
+    // The path within the statement is relative as any other.
+    if let Some(file) = stated.and_then(|source| read::after(source, read::SQLITE)).map(PathBuf::from) {
+        layers.set("data.file", Some(file.display().to_string()));
+        layers.set_path("data.file", flag.map(|_| &*file), None)?;
+        let full = layers.text("data.file").map(|file| format!("{}{file}", read::SQLITE));
+        layers.set("data.file", full);
+        return Ok(());
+    }
     match stated.is_some_and(|source| !read::is_path(source)) {
         true => layers.set("data.file", flag.map(|source| source.display().to_string())),
         false => layers.set_path("data.file", flag, None)?,
@@ -173,6 +213,12 @@ pub(crate) fn set_source(layers: &mut Layers, flag: Option<&Path>) -> Result<(),
 /// How a table is written, for programs without a private file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TableFlags {
+    /// Table or view of a data base that is read
+    #[arg(long, value_name = "NAME", conflicts_with = "query")]
+    pub table: Option<String>,
+    /// Query of a data base whose rows are read; it may only read
+    #[arg(long, value_name = "SQL")]
+    pub query: Option<String>,
     /// Separator of a CSV table; found in its header otherwise
     #[arg(long, value_name = "CHARACTER")]
     pub separator: Option<String>,
@@ -191,7 +237,14 @@ impl TableFlags {
     /// As [`DataTerms::written`]; a list of words that is none.
     pub fn terms(&self, file: PathBuf) -> Result<DataTerms, FileError> {
         let na_values = self.words()?.unwrap_or_default();
-        let terms = DataTerms { file, separator: self.separator.clone(), na_values, decimal: self.decimal.clone() };
+        let terms = DataTerms {
+            file,
+            table: self.table.clone(),
+            query: self.query.clone(),
+            separator: self.separator.clone(),
+            na_values,
+            decimal: self.decimal.clone(),
+        };
         terms.written().map(|_| terms)
     }
 
@@ -200,10 +253,15 @@ impl TableFlags {
     /// # Errors
     /// A list of words that is none.
     pub(crate) fn lay(&self, layers: &mut Layers, data: Option<&Path>) -> Result<(), FileError> {
-        // The separator of one file says nothing of another.
+        // The separator of one file says nothing of another, and neither do the tables of one data base.
         if layers.names_another("data.file", data) {
-            layers.remove("data.separator");
+            ["data.separator", "data.table", "data.query"].iter().for_each(|key| layers.remove(key));
         }
+        if self.table.is_some() || self.query.is_some() {
+            ["data.table", "data.query"].iter().for_each(|key| layers.remove(key));
+        }
+        layers.set("data.table", self.table.as_deref());
+        layers.set("data.query", self.query.as_deref());
         layers.set("data.separator", self.separator.as_deref());
         layers.set("data.decimal", self.decimal.as_deref());
         layers.set("data.na_values", self.words()?);
@@ -221,6 +279,32 @@ impl TableFlags {
     /// As [`TableFlags::terms`].
     pub fn written(&self) -> Result<Written, FileError> {
         self.terms(PathBuf::new())?.written()
+    }
+}
+
+/// A table whose header a new study may be asked with.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TableAtHand {
+    /// Own table, whose header is offered when columns are asked for, and which the own private file names
+    ///
+    /// Only the names of its columns are read.
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Separator of a CSV table; found in its header otherwise
+    #[arg(long, value_name = "CHARACTER", requires = "data")]
+    pub separator: Option<String>,
+}
+
+impl OwnTable for TableAtHand {
+    fn header(&self) -> Result<Option<Header>, String> {
+        let Some(file) = self.data.clone() else { return Ok(None) };
+        let separator = match self.separator.as_deref().map(separator_byte) {
+            Some(None) => return Err("--separator: must be a single character of one byte".to_string()),
+            Some(separator) => separator,
+            None => None,
+        };
+        let columns = read::header(&file, separator).map_err(|error| chain(&error))?;
+        Ok(Some(Header { file, columns }))
     }
 }
 
@@ -442,6 +526,11 @@ macro_rules! holds_data {
                 self.privacy.name(&self.data.file)
             }
 
+            /// The source that is read.
+            pub fn source(&self) -> $crate::read::Stated {
+                self.data.source()
+            }
+
             /// How the table is written, which was checked when the configuration was loaded.
             pub fn written(&self) -> Written {
                 self.data.written().unwrap_or_default()
@@ -500,7 +589,7 @@ impl Config {
         for (key, address) in [("listen", &self.listen), ("connect", &self.connect), ("dealer", &self.dealer)] {
             address.as_deref().map_or(Ok(()), |address| check_address(key, address))?;
         }
-        self.data.written()?;
+        self.data.check(self.privacy.data_set.as_deref())?;
         let (bits, share) = (self.policy.sealed_entropy_bits, self.policy.sealed_opened_share);
         if bits.is_some_and(|bits| !(bits >= 0.0 && bits.is_finite())) {
             return wrong("policy.sealed_entropy_bits", "must be zero or above".to_string());
@@ -652,6 +741,38 @@ mod tests {
             );
             assert!(complaint.as_ref().unwrap_err().contains(part), "{complaint:?}");
         }
+    }
+
+    #[test]
+    fn a_data_base_is_stated_with_a_table_or_a_query_and_a_data_set() {
+        let base = |more: &str| {
+            let text = SAMPLE.replace("file = \"alice.csv\"", &format!("file = \"SQLite:base/cohort.db\"\n{more}"));
+            format!("{text}\n[privacy]\ndata_set = \"visits\"\n")
+        };
+        let config = load(&base("table = \"visits\""), Overrides::default()).unwrap();
+        assert_eq!(config.data.file, Path::new("sqlite:@/base/cohort.db"));
+        assert_eq!(config.source().chosen().map(|chosen| matches!(chosen, Chosen::Table(_))), Some(true));
+        assert_eq!(
+            (config.data_set().as_str(), toml::from_str::<Config>(&config.print()).unwrap()),
+            ("visits", config)
+        );
+        // A flag takes the place of what the file chooses, and another data base has other tables.
+        let table = TableFlags { query: Some("SELECT 1".to_string()), ..TableFlags::default() };
+        let config = load(&base("table = \"visits\""), Overrides { table, ..Overrides::default() }).unwrap();
+        assert_eq!((config.data.table, config.data.query.as_deref()), (None, Some("SELECT 1")));
+        let other = Overrides { data: Some("postgres://ana@db.example/cohort".into()), ..Overrides::default() };
+        let config = load(&base("table = \"visits\""), other).unwrap();
+        assert_eq!((config.data.file.to_str(), config.data.table), (Some("postgres://ana@db.example/cohort"), None));
+        let complaint = |text: &str| load(text, Overrides::default()).unwrap_err();
+        assert_eq!(
+            complaint(&base("table = \"a\"\nquery = \"SELECT 1\"")),
+            "`data.table, data.query` are both set: one of them says what is read"
+        );
+        let nameless = base("table = \"visits\"").replace("data_set = \"visits\"", "");
+        assert!(complaint(&nameless).starts_with("`privacy.data_set` is missing: "), "{}", complaint(&nameless));
+        let text = base("table = \"a\"").replace("SQLite:base/cohort.db", "postgres://ana:secret@db.example/cohort");
+        let said = complaint(&text);
+        assert!(said.contains("an address must hold no password") && !said.contains("secret"), "{said}");
     }
 
     #[test]

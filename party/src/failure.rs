@@ -9,6 +9,7 @@ use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;
 use fedreg_proto::output::{OutputError, chain};
 use fedreg_proto::tls::{IdentityError, LinkError};
+use fedreg_proto::wizard::WizardError;
 use thiserror::Error;
 
 use crate::drive;
@@ -41,6 +42,19 @@ pub enum Failure {
     /// Making certificates.
     #[error(transparent)]
     Certs(#[from] CertsError),
+    /// Beginning or explaining a study.
+    #[error(transparent)]
+    Wizard(#[from] WizardError),
+    /// The rows that a data base or a store has now are not those with which a private run was begun here.
+    #[error(
+        "the rows of {data} are not those with which run {run} was begun: what that run released stays spent; start a new run"
+    )]
+    Moved {
+        /// Where they come from.
+        data: String,
+        /// The run that was to be taken up again.
+        run: String,
+    },
     /// A request that makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -53,26 +67,48 @@ impl Failure {
             Failure::Config(error) => error.exit(),
             Failure::Identity(error) => error.exit(),
             Failure::Line(error) => error.exit(),
-            Failure::Read(_) => Exit::Data,
+            Failure::Read(error) => error.exit(),
             Failure::Abort(abort) => abort.exit(),
             Failure::Output(error) => error.exit(),
             Failure::Ledger(error) => error.exit(),
             Failure::Certs(error) => error.exit(),
+            Failure::Wizard(error) => error.exit(),
+            Failure::Moved { .. } => Exit::Data,
             Failure::Usage(_) => Exit::Usage,
         }
     }
 
     /// Whether it depends on what stands in the table. In a private run nobody else may hear of that.
     pub(crate) fn is_of_data(&self) -> bool {
-        matches!(self, Failure::Read(_) | Failure::Abort(Abort::OwnData(_) | Abort::Changed { .. }))
-            || matches!(self.of_ledger(), Some(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. }))
+        matches!(
+            self,
+            Failure::Read(_) | Failure::Moved { .. } | Failure::Abort(Abort::OwnData(_) | Abort::Changed { .. })
+        ) || matches!(self.of_ledger(), Some(LedgerError::RowsPerPerson { .. } | LedgerError::Elsewhere { .. }))
     }
 
     /// Whether a private run that ended so may still come to its end, with the same bytes and without a second charge: what stopped it
     /// lies outside of the two sessions. Anything else would only happen again.
     pub(crate) fn passes(&self) -> bool {
         matches!(self.of_ledger(), Some(LedgerError::Storage(_)))
-            || matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data)
+            || self.ends().is_none()
+                && matches!(self.exit(), Exit::Unreachable | Exit::Interrupted | Exit::CannotWrite | Exit::Data)
+    }
+
+    /// The run that it ends for good, as the rows are others than those with which it was begun.
+    pub(crate) fn ends(&self) -> Option<&str> {
+        match self {
+            Failure::Moved { run, .. } | Failure::Abort(Abort::Changed { run }) => Some(run),
+            Failure::Config(_)
+            | Failure::Identity(_)
+            | Failure::Line(_)
+            | Failure::Read(_)
+            | Failure::Abort(_)
+            | Failure::Output(_)
+            | Failure::Ledger(_)
+            | Failure::Certs(_)
+            | Failure::Wizard(_)
+            | Failure::Usage(_) => None,
+        }
     }
 
     fn of_ledger(&self) -> Option<&LedgerError> {
@@ -108,12 +144,17 @@ impl Failure {
         let sentence = match self {
             Failure::Abort(Abort::Remote { .. } | Abort::Study { .. }) => return None,
             Failure::Abort(abort) => return Some(drive::notice(abort, own)),
-            Failure::Read(_) => format!("the data of {own} were refused; the reason is shown there only"),
+            Failure::Read(_) | Failure::Moved { .. } => {
+                format!("the data of {own} were refused; the reason is shown there only")
+            }
             Failure::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
             Failure::Output(_) => format!("{own} cannot write its results"),
-            Failure::Config(_) | Failure::Identity(_) | Failure::Line(_) | Failure::Certs(_) | Failure::Usage(_) => {
-                format!("{own} cannot take part")
-            }
+            Failure::Config(_)
+            | Failure::Identity(_)
+            | Failure::Line(_)
+            | Failure::Certs(_)
+            | Failure::Wizard(_)
+            | Failure::Usage(_) => format!("{own} cannot take part"),
         };
         Some(Notice { exit: self.exit(), sentence })
     }

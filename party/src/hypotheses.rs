@@ -17,7 +17,7 @@ use crate::show::{CheckFormat, show};
 /// Tests from reports.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TestCommand {
-    /// Test a fit against a larger one: the likelihood-ratio test, and for gaussian the F test
+    /// Test a fit against a larger one: the likelihood-ratio test, and where the dispersion is estimated the F test
     ///
     /// Both fits are of the same outcome on the same rows, and the larger one has all terms of the smaller one. As `anova` does in R.
     Nested {
@@ -31,9 +31,9 @@ pub(crate) enum TestCommand {
         #[arg(long, value_enum, default_value_t)]
         format: CheckFormat,
     },
-    /// Wald test of linear hypotheses about coefficients, all together: F for gaussian, chi-square otherwise
+    /// Wald test of linear hypotheses about coefficients, all together: F where the dispersion is estimated, chi-square otherwise
     ///
-    /// As `linearHypothesis` of R's package car. A report knows the covariance of its own party's coefficients alone.
+    /// As `linearHypothesis` of R's package car. A report knows the covariance of its own party's coefficients, and of all where the study shares them.
     Linear {
         /// The report.json of the fit
         #[arg(value_name = "REPORT")]

@@ -128,7 +128,7 @@ impl Party<'_> {
     /// Reads what is asked for once the names of the table's columns are known.
     fn frame(self, request: impl FnOnce(&[&str]) -> Result<Request, Abort>) -> Result<Frame, Failure> {
         let written = self.config.written();
-        let table = Opened::open(&self.config.data.file, written.separator)?;
+        let table = Opened::open(self.config.source(), written.separator)?;
         // What a match is made by is no term of the model, unless the study names it.
         let keys: Vec<&str> = match self.study.head.matching {
             Some(_) => self.config.matching.reserved().collect(),

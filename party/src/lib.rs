@@ -24,6 +24,7 @@ mod plain;
 pub mod privacy;
 mod private;
 pub mod read;
+pub mod refit;
 pub mod service;
 mod several;
 mod show;

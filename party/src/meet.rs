@@ -194,7 +194,7 @@ impl<S: Session> Met<S> {
             role: Some(*role),
             parties: if study.is_of_several() { study.parties_in_order() } else { Vec::new() },
             call: job.call.clone(),
-            family: study.method.family,
+            family: study.method.stated_family(),
             link: study.method.family.link().to_string(),
             outcome: study.method.outcome.column.clone(),
             tol: f64::NAN,
@@ -233,9 +233,7 @@ pub(crate) async fn meet<W: Work>(
         true => match read_table(work, job, stopped).await {
             // Reading a table cannot be told from what stands in it: a bug that shows there is not told either.
             Err(failure) if failure.is_of_data() || failure.exit() == Exit::Internal => {
-                if let Failure::Abort(Abort::Changed { run }) = &failure
-                    && let Ok(run) = run.parse()
-                {
+                if let Some(run) = failure.ends().and_then(|run| run.parse().ok()) {
                     work.given_up(job, run, &failure, false);
                 }
                 let ended = Err(failure);

@@ -27,6 +27,8 @@ use crate::ledger::{self, DataFile, LedgerFile, use_file};
 use crate::meet::{Met, Work};
 use crate::output::Folder;
 use crate::party::Party;
+use crate::read::{self, Stated};
+use crate::refit;
 
 /// Draws beside those of the partial predictions: tables and vectors of the size of a block.
 const FEW_DRAWS: usize = 1 << 12;
@@ -119,6 +121,8 @@ impl Work for PrivateFit {
             met.driven.session.delivered()?;
         }
         self.folder.report(&report)?;
+        let fit: &Fit = met.driven.output.borrow();
+        refit::keep(&job.config, fit.kept.as_ref())?;
         tracing::info!("the report is in {}", self.folder.path().display());
         match met.driven.confirmed {
             true => met.driven.session.close()?,
@@ -143,7 +147,7 @@ pub(crate) fn open(config: &Config) -> Result<Ledger<LedgerFile>, LedgerError> {
 pub(crate) fn data_file(party: Party<'_>) -> DataFile<'_> {
     let Party { role, config, .. } = party;
     let id = party.id_column();
-    DataFile { role, source: &config.data.file, separator: config.written().separator, id, grows: false }
+    DataFile { role, source: config.source(), separator: config.written().separator, id, grows: false }
 }
 
 /// Reads the table and all that a run needs beside it.
@@ -158,7 +162,7 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
     let unfinished = ledger.unfinished(&config.data_set(), &study.digest().to_string()).map(str::to_owned);
     match unfinished {
         Some(run) if study.is_of_several() => several::close(&mut ledger, &run)?,
-        Some(run) if has_changed(&table, &run, &mut ledger)? => return Err(Abort::Changed { run }.into()),
+        Some(run) if has_changed(&table, &run, &mut ledger)? => return Err(moved(&config.source(), run)),
         Some(_) | None => {}
     }
     let persons = PersonDigests::new(&ledger.key()?, charged(party, &table)?, 1)?;
@@ -173,6 +177,14 @@ fn ready(party: Party<'_>) -> Result<Ready, Failure> {
     let peers = peers.collect::<Result<Vec<String>, Failure>>()?;
     let setting = Setting { ledger, data_set: config.data_set(), persons, peers, pool };
     Ok(Ready { table, setting })
+}
+
+/// That the rows are not those with which a run was begun. A file is that of its party; what others may change is told as what it is.
+pub(crate) fn moved(source: &Stated, run: String) -> Failure {
+    match read::is_path(source.place()) {
+        true => Abort::Changed { run }.into(),
+        false => Failure::Moved { data: source.to_string(), run },
+    }
 }
 
 /// Reads and clips this party's rows. For a run `lenient`: what cannot be used makes a row of zeros; otherwise it is
@@ -208,7 +220,7 @@ pub(crate) fn charged(party: Party<'_>, table: &Table) -> Result<Vec<Vec<u8>>, F
 /// match the same rows.
 pub(crate) fn keys_apart(Party { role, config, study }: Party<'_>) -> Result<(), Abort> {
     let Some(terms) = &study.head.matching else { return Ok(()) };
-    let model = study.method.parties.get(&role).map(|party| party.columns.as_slice()).unwrap_or_default();
+    let model = study.named_columns(role);
     let is_modelled = |column: &str| model.iter().any(|name| name == column) || study.method.outcome.column == column;
     let reused =
         config.matching.columns.iter().find(|(key, own)| is_modelled(own.column()) && !terms.reused.contains(key));

@@ -30,7 +30,7 @@ use crate::output::Folder;
 use crate::private::{PrivateFit, SeveralFit, SeveralLeaderFit};
 use crate::several::LeaderSession;
 use crate::show::shown;
-use crate::{openings, privacy};
+use crate::{openings, privacy, refit};
 
 /// The model file in a folder of results.
 pub const MODEL: &str = "model.json";
@@ -296,6 +296,7 @@ fn write<S: Session<Output: Borrow<VerticalFit>>>(
     let model = serde_json::to_string_pretty(&met.driven.output.borrow().model).unwrap_or_default();
     folder.report(&report)?;
     folder.write(MODEL, format!("{model}\n").as_bytes())?;
+    refit::keep(&job.config, met.driven.output.borrow().kept.as_ref())?;
     tracing::info!("report and model are in {}", folder.path().display());
     Ok((report, exit))
 }
@@ -480,7 +481,7 @@ impl Work for LeaderPredict {
     }
 
     fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Option<String>, Exit), Failure> {
-        self.0.write(job, Some(&met.driven.output))
+        self.0.write(job, met.driven.output.as_ref().as_ref())
     }
 }
 

@@ -119,7 +119,7 @@ correspond!("a reason to end", Termination, wire::Termination,
 correspond!("a kind of joint numbers", JointKind, wire::JointKind,
     LeftOver => LeftOver, Reduction => Reduction, Answer => Answer, Means => Means, Point => Point, Range => Range, End => End,
     Factor => Factor, Path => Path, Shifts => Shifts, Columns => Columns,
-    Tables => Tables, Reduced => Reduced, Noised => Noised);
+    Tables => Tables, Reduced => Reduced, Noised => Noised, Covariance => Covariance);
 correspond!("a kind of part of a product", ProductKind, wire::ProductKind,
     Rows => Rows, Canary => Canary, Shares => Shares);
 correspond!("a kind of number of a match", NumberKind, wire::MatchNumberKind,

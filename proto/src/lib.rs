@@ -26,6 +26,7 @@ pub mod status;
 mod talk;
 pub mod telemetry;
 pub mod tls;
+pub mod wizard;
 
 /// Messages and services generated from `fedreg/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]

@@ -292,6 +292,16 @@ pub fn call(name: &str, arguments: &[OsString]) -> String {
                 rest.next();
                 continue;
             }
+            // A query may hold values of rows, and a report travels.
+            "--query" => {
+                rest.next();
+                call.push_str(" --query ...");
+                continue;
+            }
+            query if query.starts_with("--query=") => {
+                call.push_str(" --query ...");
+                continue;
+            }
             _ => {}
         }
         let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
@@ -312,6 +322,10 @@ mod tests {
     fn a_call_is_quoted_where_a_shell_would_need_it() {
         let call = call("alice", &["x".into(), "fit".into(), "--data".into(), "my file.csv".into()]);
         assert_eq!(call, "alice fit --data 'my file.csv'");
+        for query in [&["x", "fit", "--query", "SELECT 'ana'"][..], &["x", "fit", "--query=SELECT 'ana'"]] {
+            let arguments: Vec<OsString> = query.iter().map(Into::into).collect();
+            assert_eq!(super::call("alice", &arguments), "alice fit --query ...");
+        }
     }
 
     #[cfg(unix)]

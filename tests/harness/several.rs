@@ -54,6 +54,12 @@ pub fn study_to_all(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<V
     study_in("sealed", case, blocks, held_by, "[sealed]\nopens = \"all\"\n")
 }
 
+/// A study whose factors open for sub-models, to the leader or to all.
+pub fn study_with_refits(case: &Case, blocks: &[&[String]], held_by: &str, to_all: bool) -> Study<Vertical> {
+    let opens = if to_all { "opens = \"all\"\n" } else { "" };
+    study_in("sealed", case, blocks, held_by, &format!("[sealed]\nrefit = true\n{opens}"))
+}
+
 fn study_in(mode: &str, case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
     let mut text = format!("id = \"test\"\nmode = {mode:?}\n");
     for (name, block) in NAMES.iter().zip(blocks) {

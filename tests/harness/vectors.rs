@@ -80,6 +80,52 @@ pub struct Sandwich {
     pub name: String,
     pub terms: Vec<String>,
     pub std_errors: BTreeMap<String, Option<Vec<f64>>>,
+    /// By HC1, of all estimates.
+    pub covariance_hc1: Vec<Vec<f64>>,
+}
+
+/// A reference fit with an estimated dispersion.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Quasi {
+    pub name: String,
+    pub family: String,
+    pub dispersion: f64,
+    pub deviance: f64,
+    pub null_deviance: f64,
+    pub df_residual: i64,
+    pub f_test: Test,
+    pub smaller: Option<Smaller>,
+    pub coefficients: Vec<QuasiRow>,
+    pub term_tests: Vec<QuasiTerm>,
+    pub covariance: WholeCovariance,
+}
+
+/// A row of its coefficient table.
+#[derive(Debug, Clone, Deserialize)]
+pub struct QuasiRow {
+    pub term: String,
+    pub estimate: f64,
+    pub std_error: f64,
+    pub statistic: f64,
+    pub p_value: f64,
+    pub conf_low: f64,
+    pub conf_high: f64,
+}
+
+/// A test of a term of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct QuasiTerm {
+    pub term: String,
+    pub df: u64,
+    pub wald: Test,
+}
+
+/// A smaller fit, and its test.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Smaller {
+    pub alice: Vec<String>,
+    pub bob: Vec<String>,
+    pub f: Test,
 }
 
 /// Tests of nested fits and of linear hypotheses.
@@ -90,6 +136,8 @@ pub struct Hypotheses {
     pub f: Option<Test>,
     pub likelihood_ratio: Test,
     pub linear: Vec<LinearTest>,
+    /// About terms of both parties.
+    pub across: Vec<LinearTest>,
 }
 
 /// Columns of the parties.
@@ -121,6 +169,61 @@ pub struct Term {
     pub wald: Test,
     pub vif: f64,
     pub scaled_vif: f64,
+}
+
+/// Reference sub-models of a fit of `glm/`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SubModels {
+    pub name: String,
+    pub models: Vec<SubModel>,
+    pub penalised: Vec<SubPath>,
+}
+
+/// A sub-model without a penalty: columns left out, and all that follows.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SubModel {
+    pub drop: Vec<String>,
+    pub coefficients: Vec<SubRow>,
+    pub nobs: u64,
+    pub df_residual: i64,
+    pub df_null: i64,
+    pub deviance: f64,
+    pub null_deviance: f64,
+    pub log_lik: Option<f64>,
+    pub aic: Option<f64>,
+    pub bic: Option<f64>,
+    pub r_squared: f64,
+    pub adj_r_squared: f64,
+    pub f_test: Option<Test>,
+    pub covariance: WholeCovariance,
+    pub term_tests: Vec<Term>,
+}
+
+/// A row of its coefficient table.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SubRow {
+    pub term: String,
+    pub estimate: Option<f64>,
+    pub std_error: Option<f64>,
+    pub p_value: Option<f64>,
+}
+
+/// A sub-model with a penalty, along given lambdas.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SubPath {
+    pub drop: Vec<String>,
+    pub alpha: f64,
+    pub lambda: Vec<f64>,
+    pub terms: Vec<String>,
+    pub path: Vec<SubPoint>,
+}
+
+/// One lambda of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SubPoint {
+    pub intercept: Option<f64>,
+    pub coefficients: Vec<f64>,
+    pub deviance: f64,
 }
 
 /// Reference scores of new rows.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fedreg_common::conversation::Opening;
 use fedreg_common::data::Frame;
 use fedreg_common::fit::{Measures, Test};
-use fedreg_common::glm::Family;
+use fedreg_common::glm::StatedFamily;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::methods::vertical::outcome::VerticalFit;
@@ -163,7 +163,7 @@ pub fn implied_off(
     name: &str,
     fit: &VerticalFit,
     reference: &Implied,
-    family: Family,
+    family: StatedFamily,
     whole: bool,
 ) -> Vec<(f64, String)> {
     let mut off = Vec::new();
@@ -232,6 +232,6 @@ pub fn numeric(names: &[String], columns: &[&[f64]]) -> Frame {
 }
 
 /// A family by name.
-pub fn family(name: &str) -> Family {
-    Family::ALL.into_iter().find(|family| family.name() == name).unwrap()
+pub fn family(name: &str) -> StatedFamily {
+    StatedFamily::ALL.into_iter().find(|family| family.name() == name).unwrap()
 }

@@ -53,7 +53,7 @@ def _forest(result: Result, *, ax: Any, intercept: bool, alpha: float, ratios: b
         ax.set_xscale("log")
         for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
             axis("{x:.3g}")
-    name = {True: "odds ratio" if result.family == "binomial" else "rate ratio", False: "coefficient"}[ratios]
+    name = {True: "odds ratio" if result.family in ("binomial", "quasibinomial") else "rate ratio", False: "coefficient"}[ratios]
     drawn = any(not math.isnan(low) for _, (low, _) in rows)
     ax.set_xlabel(f"{name} with {100 * (1 - alpha):g} % interval" if drawn else f"{name} (no intervals in the report)")
     if len(owners) > 1:

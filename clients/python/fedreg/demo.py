@@ -38,7 +38,7 @@ def vertical(
     parties: Mapping[str, Columns] | None = None,
     leader: str | None = None,
     mode: Literal["plain", "sealed", "private"] = "plain",
-    family: Literal["gaussian", "binomial", "poisson"] = "gaussian",
+    family: Literal["gaussian", "binomial", "poisson", "quasibinomial", "quasipoisson"] = "gaussian",
     id: str | None = None,
     outcome_at: str | None = None,
     missing: Literal["refuse", "complete-cases"] = "refuse",

@@ -168,8 +168,8 @@ class Result:
 
     @property
     def _uses_t(self) -> bool:
-        """Whether intervals are those of Student's t: of a gaussian model without noise."""
-        return self.family == "gaussian" and self.mode != "private"
+        """Whether intervals are those of Student's t: of a model with an estimated dispersion, without noise."""
+        return self.family in ("gaussian", "quasibinomial", "quasipoisson") and self.mode != "private"
 
     def _quantile(self, alpha: float) -> float:
         if not self._uses_t:
@@ -223,7 +223,7 @@ class Result:
         return frame(columns, self.terms)
 
     def _need_ratios(self) -> None:
-        if self.family not in ("binomial", "poisson"):
+        if self.family not in ("binomial", "poisson", "quasibinomial", "quasipoisson"):
             raise NotInReport(f"ratios are of binomial and poisson models; this one is {self.family}")
 
     def cov_params(self, party: str | None = None) -> Table:
@@ -489,7 +489,7 @@ def _reasons(result: Result) -> dict[str, str]:
 
 
 def _no_performance(result: Result) -> str:
-    if result.family != "binomial":
+    if result.family not in ("binomial", "quasibinomial"):
         return f"ROC curve and calibration are of binomial models; this one is {result.family}"
     if result.mode != "plain":
         return f"ROC curve and calibration take values of single rows, which nobody may see in {result.mode} mode"

@@ -26,7 +26,7 @@
 #' @param data a data frame.
 #' @param alice,bob names of the columns that each of two parties holds. One of them may be left out: it is then what the other
 #'   does not hold; without both, alice has the first half of the columns in the formula.
-#' @param family `gaussian`, `binomial` or `poisson` with their canonical link, as for [stats::glm()].
+#' @param family `gaussian`, `binomial`, `poisson`, `quasibinomial` or `quasipoisson` with their canonical link, as for [stats::glm()].
 #' @param mode what leaves a party: `"plain"`, `"sealed"` or `"private"`.
 #' @param weights,offset case weights and an offset, as for [stats::glm()].
 #' @param missing what happens to rows with missing values: `"refuse"` ends the run, as by default in a study, and

@@ -16,7 +16,7 @@ use nalgebra::DMatrix;
 
 use super::align::Mask;
 use super::formula::Term;
-use super::functions::Factor;
+use super::functions::{Factor, Foreknown, Interval};
 use super::rows::{LARGEST, Rows, check, kept_levels};
 use super::{Column, DataError, Frame, Values};
 
@@ -158,6 +158,72 @@ pub fn encode(frame: &mut Frame, terms: &[Term], intercept: bool, dropped: Optio
     Ok(Design { terms: names, sources, matrix: DMatrix::from_vec(n, p, data), levels })
 }
 
+/// Where a column of the design matrix lies, whatever the rows are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Extent {
+    /// Numbers within an interval.
+    Within(Interval),
+    /// Numbers about the public centre of their column.
+    Centred,
+    /// Zeros and ones.
+    Indicator,
+}
+
+/// The columns that the design matrix will have, and where each lies, of factors of which `known` says what they are.
+///
+/// # Errors
+///
+/// A term that stands there twice, a factor of a single level, too many columns; a product with a column that has no range.
+pub(super) fn extents(
+    terms: &[Term],
+    intercept: bool,
+    known: &BTreeMap<&Factor, Foreknown>,
+) -> Result<Vec<(String, Extent)>, DataError> {
+    let problem = |factor: &Factor, problem: &str| DataError::Function {
+        term: factor.name().to_owned(),
+        problem: problem.to_owned(),
+    };
+    let of = |factor: &Factor| known.get(factor).ok_or_else(|| problem(factor, "has no public bounds"));
+    let used = |factor: &Factor| {
+        let columns = factor.derived().into_iter().map(Arc::from).collect();
+        let levels = match of(factor)? {
+            Foreknown::Within(_) | Foreknown::Centred => None,
+            Foreknown::Levels(levels) => {
+                Some(levels.iter().enumerate().map(|(code, level)| (code as u32, level.clone())).collect())
+            }
+        };
+        Ok(Used { text: levels.is_some(), columns, levels })
+    };
+    let mut within: BTreeMap<String, Interval> = BTreeMap::new();
+    for factor in terms.iter().flat_map(|term| &term.factors) {
+        if let Foreknown::Within(intervals) = of(factor)? {
+            within.extend(factor.derived().into_iter().zip(intervals.iter().copied()));
+        }
+    }
+    let layout = Layout::of(terms, intercept, 0, used)?;
+    let extent = |(planned, term): (Planned, String)| {
+        let numbers = planned.parts.iter().filter(|part| part.level.is_none());
+        let numbers: Vec<Option<Interval>> = numbers.map(|part| within.get(&*part.column).copied()).collect();
+        let indicators = planned.parts.len() - numbers.len();
+        let extent = match &numbers[..] {
+            [] => Extent::Indicator,
+            [None] if indicators == 0 => Extent::Centred,
+            _ => {
+                let ranges: Option<Vec<Interval>> = numbers.iter().copied().collect();
+                let product = ranges.and_then(|ranges| ranges.into_iter().reduce(Interval::times));
+                let product = product.filter(|product| product.low.abs().max(product.high.abs()) <= LARGEST);
+                let product = product.ok_or_else(|| DataError::Function {
+                    term,
+                    problem: "has no bound of usable size: each of its columns needs a `range` or `levels`".to_owned(),
+                })?;
+                Extent::Within(if indicators > 0 { product.with_zero() } else { product })
+            }
+        };
+        Ok((planned.name, extent))
+    };
+    layout.columns.into_iter().zip(layout.sources).map(extent).collect()
+}
+
 /// What one column of the design matrix is made of.
 struct Planned {
     name: String,
@@ -234,6 +300,16 @@ impl Used {
 
 impl Layout {
     fn new(frame: &Frame, terms: &[Term], intercept: bool, rows: &Rows) -> Result<Layout, DataError> {
+        Layout::of(terms, intercept, rows.len(), |factor| Used::of(frame, factor, rows))
+    }
+
+    /// Of factors of which `of` says what they are.
+    fn of(
+        terms: &[Term],
+        intercept: bool,
+        rows: usize,
+        of: impl Fn(&Factor) -> Result<Used, DataError>,
+    ) -> Result<Layout, DataError> {
         let mut used: BTreeMap<&Factor, Used> = BTreeMap::new();
         let mut levels = BTreeMap::new();
         let mut seen = HashSet::new();
@@ -245,7 +321,7 @@ impl Layout {
                 if used.contains_key(factor) {
                     continue;
                 }
-                let of = Used::of(frame, factor, rows)?;
+                let of = of(factor)?;
                 if let (Some(kept), true) = (&of.levels, of.text) {
                     if let [(_, level)] = &kept[..] {
                         return Err(DataError::OneLevel { column: factor.name().to_owned(), level: level.clone() });
@@ -263,7 +339,7 @@ impl Layout {
                 let parts = used[factor].parts(factor, full);
                 let width = products.len().saturating_mul(parts.len()).saturating_add(columns.len());
                 if width > WIDEST {
-                    return Err(DataError::TooBig { rows: rows.len(), columns: width });
+                    return Err(DataError::TooBig { rows, columns: width });
                 }
                 // The first factor varies fastest.
                 products = parts

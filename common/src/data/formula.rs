@@ -44,6 +44,32 @@ pub fn columns(terms: &[Term]) -> Vec<&str> {
     needed.filter(|name| seen.insert(*name)).collect()
 }
 
+/// Refuses terms of a formula whose columns a table with this header has not, with the place of the first.
+///
+/// # Errors
+///
+/// A column that is not there; the nearest name is suggested.
+pub fn all_known(text: &str, terms: &[Term], header: &[&str]) -> Result<(), FormulaError> {
+    for factor in terms.iter().flat_map(|term| &term.factors) {
+        if let Some(name) = factor.columns().into_iter().find(|name| !header.contains(name)) {
+            let problem = super::unknown(name, header.iter().copied()).to_string();
+            return Err(FormulaError { at: factor.at().max(1), problem, text: text.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// By the name of a term, those of the others that contain it, as `a:b` contains `a`; terms that none contains are left out.
+pub fn containing(terms: &[Term]) -> std::collections::BTreeMap<String, Vec<String>> {
+    let contains = |large: &Term, small: &Term| {
+        large.factors.len() > small.factors.len() && small.factors.iter().all(|factor| large.factors.contains(factor))
+    };
+    let names = |term: &Term| -> Vec<String> {
+        terms.iter().filter(|other| contains(other, term)).map(ToString::to_string).collect()
+    };
+    terms.iter().map(|term| (term.to_string(), names(term))).filter(|(_, names)| !names.is_empty()).collect()
+}
+
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.factors.iter().map(Factor::name).collect();
@@ -337,6 +363,11 @@ impl<'a> Parser<'a> {
         self.next
     }
 
+    /// Where a token stands, in characters from 1.
+    pub(super) fn place(&self, index: usize) -> usize {
+        self.tokens.get(index).map_or(self.text.chars().count() + 1, |&(at, _)| at)
+    }
+
     /// Refuses the next token.
     pub(super) fn refused<T>(&self, problem: String) -> Result<T, Refused> {
         self.refuse(self.next, problem)
@@ -358,8 +389,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn refuse<T>(&self, index: usize, problem: String) -> Result<T, FormulaError> {
-        let at = self.tokens.get(index).map_or(self.text.chars().count() + 1, |&(at, _)| at);
-        Err(FormulaError { at, problem, text: self.text.to_owned() })
+        Err(FormulaError { at: self.place(index), problem, text: self.text.to_owned() })
     }
 
     fn formula(mut self) -> Result<Formula, FormulaError> {
@@ -531,7 +561,7 @@ impl<'a> Parser<'a> {
             }
             return Ok(vec![vec![factor]]);
         }
-        Ok(vec![vec![Factor::column(self.name("a column")?)]])
+        Ok(vec![vec![Factor::column(self.name("a column")?).standing(self.place(start))]])
     }
 
     /// `(..)^k`: all interactions of up to as many of the terms.
@@ -726,6 +756,31 @@ mod tests {
     fn the_message_points_at_the_place() {
         let message = Formula::parse("y ~ a ^ 2").unwrap_err().to_string();
         assert!(message.ends_with("\n  y ~ a ^ 2\n        ^"), "{message}");
+    }
+
+    #[test]
+    fn a_column_that_the_table_has_not_is_named_with_its_place() {
+        let text = "~ a + log(x + crp) + b:y";
+        let terms = Formula::parse(text).unwrap().terms(&[], &[]);
+        assert_eq!(all_known(text, &terms, &["a", "b", "x", "crp", "y"]), Ok(()));
+        for (header, at, part) in [
+            (&["a", "b", "x", "y"][..], 7, "there is no column `crp`"),
+            (&["b", "x", "crp", "y"], 3, "there is no column `a`"),
+            (&["a", "b", "x", "crp", "yy"], 24, "there is no column `y`"),
+        ] {
+            let error = all_known(text, &terms, header).unwrap_err();
+            assert!(error.at == at && error.problem.contains(part), "{error}");
+            assert_eq!(error.to_string().lines().last().unwrap().find('^'), Some(at + 1), "{error}");
+        }
+    }
+
+    #[test]
+    fn terms_that_contain_others_are_known_by_name() {
+        let terms = Formula::parse("~ a * b * c + log(a):d").unwrap().terms(&[], &[]);
+        let known = containing(&terms);
+        assert_eq!(known["a"], ["a:b", "a:c", "a:b:c"]);
+        assert_eq!(known["a:b"], ["a:b:c"]);
+        assert!(!known.contains_key("a:b:c") && !known.contains_key("a:d") && !known.contains_key("log(a):d"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod advice;
 pub mod align;
 pub mod column;
 pub mod dates;
+pub mod declared;
 pub mod encode;
 mod error;
 pub mod formula;
@@ -393,7 +394,7 @@ pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> DataErro
 }
 
 /// The known name that a name resembles, if there is one.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let lower = name.to_lowercase();
     // One measure is good at swapped letters in short names, the other at names that were cut.
     let likeness = |known: &str| {

@@ -78,6 +78,16 @@ pub enum Note {
     },
 }
 
+impl Note {
+    /// Whether it is about numbers that no likelihood of counts has.
+    pub fn is_of_fractions(&self) -> bool {
+        match self {
+            Note::TwoLevels { .. } => false,
+            Note::FractionalCounts { .. } | Note::FractionalSuccesses { .. } => true,
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

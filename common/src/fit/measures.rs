@@ -5,7 +5,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 use statrs::function::beta::checked_beta_reg;
 
 use super::Statistics;
-use crate::glm::Family;
+use crate::glm::StatedFamily;
 
 /// Measures of a whole fit that its statistics imply; flat in JSON. What is undefined is `None`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct Measures {
     /// binomial outcome of 0 and 1 it is `1 - deviance / null_deviance`.
     #[serde(default)]
     pub mcfadden_r_squared: Option<f64>,
-    /// F test of the model against the null model, as `summary(lm)` gives it; gaussian only.
+    /// F test of the model against the null model: of a gaussian model as `summary(lm)` gives it, of quasi-likelihood as `anova` of the two.
     #[serde(default)]
     pub f_test: Option<Test>,
     /// Likelihood ratio test of the model against the null model, `null_deviance - deviance`; binomial and poisson.
@@ -62,7 +62,7 @@ impl Test {
 
 impl Measures {
     /// Those of a fit. A fit with a penalty has none: its degrees of freedom are unknown.
-    pub fn of(statistics: &Statistics, family: Family) -> Measures {
+    pub fn of(statistics: &Statistics, family: StatedFamily) -> Measures {
         let Statistics { deviance, null_deviance, df_residual, df_null, .. } = *statistics;
         let (Some(deviance), Some(null_deviance), Some(df_residual), Some(df_null)) =
             (deviance, null_deviance, df_residual, df_null)
@@ -71,7 +71,7 @@ impl Measures {
         };
         let df = df_null - df_residual;
         match family {
-            Family::Gaussian => Measures {
+            StatedFamily::Gaussian => Measures {
                 adj_r_squared: (df_residual > 0 && df_null > 0 && null_deviance > 0.0)
                     .then(|| 1.0 - deviance / df_residual as f64 / (null_deviance / df_null as f64))
                     .filter(|r| r.is_finite()),
@@ -83,7 +83,14 @@ impl Measures {
                 ),
                 ..Measures::default()
             },
-            Family::Binomial | Family::Poisson => Measures {
+            StatedFamily::Quasibinomial | StatedFamily::Quasipoisson => Measures {
+                // As `anova(null, fit, test = "F")`: the dispersion is Pearson's, not the deviance over its degrees of freedom.
+                f_test: statistics.dispersion.and_then(|dispersion| {
+                    Test::f((null_deviance - deviance).max(0.0) / df as f64 / dispersion, df, df_residual)
+                }),
+                ..Measures::default()
+            },
+            StatedFamily::Binomial | StatedFamily::Poisson => Measures {
                 mcfadden_r_squared: mcfadden(statistics.log_lik, deviance, null_deviance),
                 lr_test: Test::chi_square((null_deviance - deviance).max(0.0), df),
                 ..Measures::default()

@@ -1,6 +1,7 @@
 //! Against R: `tests/vectors/make/statistics.R`.
 
 use super::*;
+use crate::glm::Family;
 
 #[derive(Deserialize)]
 struct Set {
@@ -96,7 +97,7 @@ fn measures_of_a_fit_without_degrees_of_freedom_or_variation_are_undefined() {
         log_lik: Some(-0.5 * deviance),
         ..Statistics::default()
     };
-    for family in Family::ALL {
+    for family in Family::ALL.map(StatedFamily::from) {
         let constant = Measures::of(&fit(0.0, 0.0, 8, 9), family);
         let tested = constant.lr_test.map(|test| (test.statistic, test.p_value));
         assert_eq!(
@@ -104,7 +105,7 @@ fn measures_of_a_fit_without_degrees_of_freedom_or_variation_are_undefined() {
             (None, None, None),
             "{family}"
         );
-        assert_eq!(tested, (family != Family::Gaussian).then_some((0.0, 1.0)), "{family}");
+        assert_eq!(tested, (family != StatedFamily::Gaussian).then_some((0.0, 1.0)), "{family}");
         let saturated = Measures::of(&fit(0.0, 4.0, 0, 9), family);
         assert_eq!((saturated.adj_r_squared, saturated.f_test), (None, None), "{family}");
         let alone = Measures::of(&fit(4.0, 4.0, 9, 9), family);
@@ -115,8 +116,8 @@ fn measures_of_a_fit_without_degrees_of_freedom_or_variation_are_undefined() {
 
 #[test]
 fn ratios_are_of_odds_and_rates_only_and_withheld_with_inference() {
-    let row = |family, estimate| {
-        Coefficient::new("x".into(), Role::Bob, Some(estimate), Some(0.1), family, 10.0).with_ratio(family)
+    let row = |family: Family, estimate| {
+        Coefficient::new("x".into(), Role::Bob, Some(estimate), Some(0.1), family, 10.0).with_ratio(family.into())
     };
     assert_eq!(row(Family::Gaussian, 0.5).ratio, None);
     let mut odds = row(Family::Binomial, 0.5);
@@ -150,11 +151,13 @@ fn blocks_of_parties_stand_on_the_diagonal_and_nothing_between_them() {
 
 #[test]
 fn terms_whose_covariance_is_degenerate_have_no_test_and_no_inflation() {
+    let containing = std::collections::BTreeMap::new();
     let slopes = |covariance: [f64; 4], alone: [f64; 4]| Slopes {
+        containing: &containing,
         slopes: vec![Slope { term: "a", estimate: 1.0 }, Slope { term: "a", estimate: 2.0 }],
         covariance: nalgebra::DMatrix::from_row_slice(2, 2, &covariance),
         alone: Some(nalgebra::DMatrix::from_row_slice(2, 2, &alone)),
-        family: Family::Binomial,
+        family: StatedFamily::Binomial,
         df_residual: 5,
     };
     for degenerate in [[0.0; 4], [1.0; 4], [f64::NAN; 4], [f64::INFINITY; 4]] {

@@ -3,7 +3,7 @@
 //! Several columns are read at a time, so that a vector is read from the cache once for all of them. In which order a sum is added up
 //! depends neither on that nor on the processor: the bits are those of a plain loop over one column after the other.
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::{BLOCK_ROWS, functions};
 
@@ -22,6 +22,27 @@ const TOGETHER: usize = 4;
 
 /// Partial sums of an inner product.
 const LANES: usize = 8;
+
+/// Runs a loop, a closure with `#[inline(always)]`, compiled for the widest vectors that the processor has.
+///
+/// The loop is called by reference: a call that consumes it goes by way of a function of its own, which is compiled for the oldest
+/// processors and which the compiler need not take apart.
+#[inline(always)]
+pub(crate) fn widest<R>(body: impl FnMut() -> R) -> R {
+    Arch::new().dispatch(Loop(body))
+}
+
+/// A loop.
+struct Loop<F>(F);
+
+impl<R, F: FnMut() -> R> WithSimd for Loop<F> {
+    type Output = R;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, _: S) -> R {
+        (self.0)()
+    }
+}
 
 /// Partial sums of an inner product, which more rows can be added to as long as all but the last come in multiples of eight.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,7 +81,7 @@ pub fn add<'a>(coefficients: &[f64], column: impl Fn(usize) -> &'a [f64], values
 }
 
 fn add_four(columns: [(f64, &[f64]); TOGETHER], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || {
             let [(p, a), (q, b), (r, c), (s, d)] = columns;
@@ -72,7 +93,7 @@ fn add_four(columns: [(f64, &[f64]); TOGETHER], values: &mut [f64]) {
 }
 
 fn add_one(coefficient: f64, column: &[f64], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || values.iter_mut().zip(column).for_each(|(value, x)| *value += coefficient * x),
     );
@@ -92,7 +113,7 @@ pub fn inner<'a>(sums: &mut [Lanes], column: impl Fn(usize) -> &'a [f64], vector
 }
 
 fn inner_four(sums: &mut [Lanes; TOGETHER], columns: [&[f64]; TOGETHER], vector: &[f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || {
             let mut lanes = [sums[0].lanes, sums[1].lanes, sums[2].lanes, sums[3].lanes];
@@ -115,7 +136,7 @@ fn inner_four(sums: &mut [Lanes; TOGETHER], columns: [&[f64]; TOGETHER], vector:
 }
 
 fn inner_one(sum: &mut Lanes, column: &[f64], vector: &[f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || {
             let mut lanes = sum.lanes;
@@ -197,7 +218,7 @@ pub fn append_scaled(to: &mut Vec<f64>, column: &[f64], factors: &[f64]) {
 
 /// `values -= factor * column`.
 pub fn subtract(factor: f64, column: &[f64], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || values.iter_mut().zip(column).for_each(|(value, x)| *value -= factor * x),
     );
@@ -205,7 +226,7 @@ pub fn subtract(factor: f64, column: &[f64], values: &mut [f64]) {
 
 /// `sums = a + b + c`, from the left; `c` may be missing.
 pub fn sum_of(a: &[f64], b: &[f64], c: Option<&[f64]>, sums: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || match c {
             None => sums.iter_mut().zip(a).zip(b).for_each(|((sum, a), b)| *sum = a + b),
@@ -216,7 +237,7 @@ pub fn sum_of(a: &[f64], b: &[f64], c: Option<&[f64]>, sums: &mut [f64]) {
 
 /// `values = exp(x)`.
 pub fn exp(x: &[f64], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::exp(*x)),
     );
@@ -224,7 +245,7 @@ pub fn exp(x: &[f64], values: &mut [f64]) {
 
 /// `values = exp(-|x|)`.
 pub fn exp_of_minus(x: &[f64], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::exp(-x.abs())),
     );
@@ -232,9 +253,67 @@ pub fn exp_of_minus(x: &[f64], values: &mut [f64]) {
 
 /// `values = ln(1 + x)`, for `x` between 0 and 1.
 pub fn ln_1p(x: &[f64], values: &mut [f64]) {
-    Arch::new().dispatch(
+    widest(
         #[inline(always)]
         || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::ln_1p(*x)),
+    );
+}
+
+/// `values = exp(-x)`.
+pub fn exp_of_negative(x: &[f64], values: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || values.iter_mut().zip(x).for_each(|(value, x)| *value = functions::exp(-x)),
+    );
+}
+
+/// `values = 1 / (1 + factor power)`: the logistic function where the powers are exponentials of negative arguments.
+pub fn logistic(powers: &[f64], factor: f64, values: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || values.iter_mut().zip(powers).for_each(|(value, power)| *value = 1.0 / (1.0 + factor * power)),
+    );
+}
+
+/// The derivative of the logistic function, as [`logistic`] has its powers.
+pub fn logistic_weight(powers: &[f64], factor: f64, values: &mut [f64]) {
+    /// Beyond this the derivative is zero, and its factors stay finite.
+    const LARGE: f64 = 1e150;
+    widest(
+        #[inline(always)]
+        || {
+            for (value, power) in values.iter_mut().zip(powers) {
+                let power = factor * power;
+                let power = if power > LARGE { LARGE } else { power };
+                let mean = 1.0 / (1.0 + power);
+                *value = power * mean * mean;
+            }
+        },
+    );
+}
+
+/// `values = ln(1 + exp(x + shift))`.
+pub fn softplus(x: &[f64], shift: f64, values: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || {
+            for (value, x) in values.iter_mut().zip(x) {
+                let x = x + shift;
+                *value = functions::ln_1p(functions::exp(-x.abs())) + if x > 0.0 { x } else { 0.0 };
+            }
+        },
+    );
+}
+
+/// `values = 2 u last - before`, of which `[before, last]` are the two values before: the recurrence of Chebyshev polynomials.
+pub fn recurrence(u: &[f64], [before, last]: [&[f64]; 2], values: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || {
+            for (((value, u), before), last) in values.iter_mut().zip(u).zip(before).zip(last) {
+                *value = 2.0 * u * last - before;
+            }
+        },
     );
 }
 

@@ -119,6 +119,12 @@ pub enum BoundsError {
         /// Stated norm.
         radius: f64,
     },
+    /// A formula of which a term looks at data or has no bounds.
+    #[error("{sentence}")]
+    Formula {
+        /// Why, with the place.
+        sentence: String,
+    },
     /// An intercept entry outside (0, 1).
     #[error("the intercept's share of the row norm must lie between 0 and 1, got {share}")]
     Intercept {
@@ -296,6 +302,11 @@ impl OutcomeBounds {
     /// Those that leave coefficients of unit rows in their unit.
     pub const fn unit() -> OutcomeBounds {
         OutcomeBounds { low: -1.0, high: 1.0 }
+    }
+
+    /// The lower end.
+    pub fn lowest(&self) -> f64 {
+        self.low
     }
 
     /// Middle of the range.

@@ -400,6 +400,15 @@ impl<S: Storage> Ledger<S> {
         self.state.runs.iter().find(|(_, run)| open(run)).map(|(name, _)| name.as_str())
     }
 
+    /// The runs on a data set that were reserved and did not come to their end, and whose study begins with these words, with the whole of
+    /// what they are said to be of.
+    pub fn unfinished_of(&self, data_set: &str, study: &str) -> Vec<(&str, &str)> {
+        let open =
+            |run: &Run| run.data_set == data_set && run.study.starts_with(study) && !run.finished && !run.withdrawn;
+        let open = self.state.runs.iter().filter(|(_, run)| open(run));
+        open.map(|(name, run)| (name.as_str(), run.study.as_str())).collect()
+    }
+
     /// The same of a run whose study begins with these words and of which a message of this number is kept.
     pub fn unfinished_with(&self, data_set: &str, study: &str, index: u32) -> Option<&str> {
         let open = |run: &Run| {

@@ -31,6 +31,8 @@ pub enum Declaration {
     MissingRows,
     /// One's own coefficients with their standard errors.
     Coefficients,
+    /// Covariances of all coefficients, also across the parties: as good as the cross-products of all columns.
+    Covariance,
     /// Partial predictions of new rows, and which of them have none because a value is missing, towards the party that the
     /// study names.
     Prediction,
@@ -72,6 +74,7 @@ impl Declaration {
             Declaration::Summary => "summaries",
             Declaration::MissingRows => "missing rows",
             Declaration::Coefficients => "coefficients",
+            Declaration::Covariance => "covariances of all coefficients",
             Declaration::Prediction => "predictions of new rows",
             Declaration::BatchEstimate => "batch estimates",
             Declaration::BatchGram => "cross-products of batches",

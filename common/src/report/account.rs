@@ -84,6 +84,10 @@ fn foretold(expected: &Outlook) -> Markup {
             "Ridge or floor may move a coefficient by more than a quarter of its noise",
             "Ridge or floor does so from a correlation of",
         ),
+        MovedBy::Cut => (
+            "What is left of the cut at the largest count may move a coefficient by more than a quarter of its noise",
+            "It does so from a correlation of",
+        ),
     };
     let mut rows = vec![
         ("Distance from the pooled coefficients, of their length", percent_of(expected.relative_error)),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Report;
 use crate::fit::{Coefficient, Covariance, Statistics, Test};
-use crate::glm::Family;
+use crate::glm::{Family, StatedFamily};
 use crate::id::{Mode, Role};
 
 /// Null deviances of fits of the same outcome on the same rows agree to this share.
@@ -46,7 +46,7 @@ pub enum HypothesisError {
 #[derive(Clone, Copy)]
 pub struct Fitted<'a> {
     /// The family.
-    pub family: Family,
+    pub family: StatedFamily,
     /// The outcome's name.
     pub outcome: &'a str,
     /// Fit statistics.
@@ -87,7 +87,7 @@ pub struct Nested {
     pub terms: Vec<(String, Role)>,
     /// By how much the deviance falls.
     pub deviance: f64,
-    /// Gaussian: the F test, as `anova` has it.
+    /// Where the dispersion is estimated: the F test, as `anova` has it.
     pub f: Option<Test>,
     /// Twice the difference of the log-likelihoods.
     pub likelihood_ratio: Option<Test>,
@@ -145,11 +145,14 @@ pub fn nested(smaller: Fitted<'_>, larger: Fitted<'_>) -> Result<Nested, Hypothe
         return apart("the second fit has no term that the first has not".to_string());
     }
     let fall = (deviance - of_larger).max(0.0);
-    let f = match larger.family {
-        Family::Gaussian => Test::f(fall / df as f64 / (of_larger / df_larger as f64), df, df_larger),
-        Family::Binomial | Family::Poisson => None,
+    let dispersion = match larger.family {
+        StatedFamily::Gaussian => Some(of_larger / df_larger as f64),
+        StatedFamily::Quasibinomial | StatedFamily::Quasipoisson => b.dispersion,
+        StatedFamily::Binomial | StatedFamily::Poisson => None,
     };
-    let ratio = match (larger.family, a.log_lik, b.log_lik) {
+    let f = dispersion.and_then(|dispersion| Test::f(fall / df as f64 / dispersion, df, df_larger));
+    let ratio = match (larger.family.base(), a.log_lik, b.log_lik) {
+        _ if larger.family.is_quasi() => None,
         (Family::Gaussian, Some(smaller), Some(larger)) => Some(2.0 * (larger - smaller)),
         (Family::Gaussian, ..) => None,
         // Deviances are twice the distance to the same saturated likelihood.
@@ -168,7 +171,7 @@ pub struct Linear {
     pub distances: Vec<f64>,
     /// Standard errors of these.
     pub std_errors: Vec<f64>,
-    /// All together: F for gaussian, chi-square otherwise.
+    /// All together: F where the dispersion is estimated, chi-square otherwise.
     pub test: Option<Test>,
 }
 
@@ -221,12 +224,12 @@ pub fn linear(fit: Fitted<'_>, hypotheses: &[String]) -> Result<Linear, Hypothes
     }
     let statistic = distances.dot(&factor.solve(&distances));
     let df = hypotheses.len() as i64;
-    let test = match fit.family {
-        Family::Gaussian => {
+    let test = match fit.family.estimates_dispersion() {
+        true => {
             let df_residual = fit.statistics.df_residual.unwrap_or(0);
             Test::f(statistic / df as f64, df, df_residual)
         }
-        Family::Binomial | Family::Poisson => Test::chi_square(statistic, df),
+        false => Test::chi_square(statistic, df),
     };
     let (distances, std_errors) = (sums.as_slice().to_vec(), errors.as_slice().to_vec());
     Ok(Linear { hypotheses: hypotheses.to_vec(), distances, std_errors, test })

@@ -90,7 +90,7 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         role: None,
         coefficients,
         statistics: others.iter().fold(first.statistics.clone(), |one, report| statistics(&one, &report.statistics)),
-        covariance: Covariance::joined(reports.iter().filter_map(|report| report.covariance.as_ref())),
+        covariance: covariance(reports),
         term_tests: Some(reports.iter().filter_map(|report| report.term_tests.as_ref()).flatten().cloned().collect())
             .filter(|tests: &Vec<TermTest>| !tests.is_empty()),
         performance: reports.iter().find_map(|report| report.performance.clone()),
@@ -129,6 +129,15 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         ..(*first).clone()
     }
     .with_derived())
+}
+
+/// That of all parties where one of them has it; else the blocks of each.
+fn covariance(reports: &[&Report]) -> Option<Covariance> {
+    let mut known = reports.iter().filter_map(|report| report.covariance.as_ref());
+    match known.clone().find(|covariance| covariance.is_of_several()) {
+        Some(whole) => Some(whole.clone()),
+        None => Covariance::joined(known.by_ref().collect::<Vec<_>>().into_iter()),
+    }
 }
 
 /// Refuses reports that differ in a value.

@@ -34,7 +34,7 @@ pub use crate::fit::INTERCEPT;
 use crate::fit::{
     Coefficient, Consolidation, Covariance, Measures, Performance, Statistics, TermTest, Termination, number_or_null,
 };
-use crate::glm::Family;
+use crate::glm::StatedFamily;
 use crate::id::{Mode, Protocol, Role};
 pub use crate::privacy::caution::Caution;
 use crate::study::Function;
@@ -75,11 +75,14 @@ pub struct Report {
     /// The command that was called, as R prints it.
     pub call: String,
     /// Family of the model.
-    pub family: Family,
+    pub family: StatedFamily,
     /// Its link.
     pub link: String,
     /// The outcome's name.
     pub outcome: String,
+    /// That the report is of a sub-model, computed from what an earlier run had opened, and of which run; null in the report of a fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refit: Option<Refit>,
     /// The coefficient table, on the original scale.
     pub coefficients: Vec<Coefficient>,
     /// What standard errors follow from, where it is not the variance that the family states: "HC0", "HC1", "HC2" or "HC3".
@@ -190,6 +193,28 @@ impl Report {
             Mode::Private => true,
         }
     }
+}
+
+/// How a sub-model came about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refit {
+    /// The run whose tables it was computed from.
+    pub run: String,
+    /// Terms of that run's fit that were left out.
+    pub dropped: Vec<Dropped>,
+    /// Numbers that left this party for it: none.
+    pub numbers_sent: u64,
+    /// What it cost of a privacy budget, as a sum of `(sensitivity / sigma)^2`: nothing.
+    pub charged: f64,
+}
+
+/// A term that a sub-model leaves out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// The name of its coefficient.
+    pub term: String,
+    /// Who holds it.
+    pub party: Role,
 }
 
 /// A coefficient beside those of least squares on pooled rows.

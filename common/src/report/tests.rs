@@ -16,6 +16,7 @@ use super::merge::{MergeError, merge};
 use super::*;
 use crate::fit::performance::{Decile, RocPoint};
 use crate::fit::{CONFIDENCE, Test};
+use crate::glm::Family;
 use crate::methods::registry;
 use crate::privacy::accountant::Accountant;
 use crate::privacy::ledger::BoundsChange;
@@ -59,7 +60,7 @@ fn own(family: Family, rows: &[Row<'_>], statistics: Statistics) -> Report {
         version: "1.2.3".into(),
         role: Some(Role::Alice),
         call: "alice fit study.toml".into(),
-        family,
+        family: family.into(),
         link: family.link().into(),
         outcome: "target".into(),
         coefficients: rows
@@ -700,7 +701,7 @@ fn reports_of_different_runs_or_roles_are_not_merged() {
         ((|r| r.run = "other".into()) as fn(&mut Report), "run"),
         (|r| r.study_digest = "other".into(), "study digest"),
         (|r| r.mode = Mode::Private, "mode"),
-        (|r| r.family = Family::Poisson, "family"),
+        (|r| r.family = StatedFamily::Poisson, "family"),
         (|r| r.statistics.nobs = 441, "rows"),
     ] {
         assert!(matches!(changed(change), Err(MergeError::Differ { what: came, .. }) if came == what), "{what}");
@@ -744,10 +745,11 @@ prop_compose! {
         points in prop::collection::vec((number(), any::<u64>(), number(), number()), 0..5),
         seconds in prop::array::uniform4(number()),
         (sent, share, missing) in (any::<u64>(), number(), any::<u64>()),
-        (merged, family, ended) in (any::<bool>(), 0..3_usize, 0..6_usize),
+        (merged, family, ended) in (any::<bool>(), 0..5_usize, 0..6_usize),
         words in prop::array::uniform3(".{0,20}"),
     ) -> Report {
-        let mut report = own(Family::ALL[family], &[], Statistics::default());
+        let mut report = own(Family::Gaussian, &[], Statistics::default());
+        report.family = StatedFamily::ALL[family];
         let [deviance, null_deviance, aic, bic, log_lik, dispersion, r_squared, certificate] = statistics;
         report.statistics = Statistics {
             nobs: sent, df_residual: Some(missing as i64), df_null: None,
@@ -766,7 +768,7 @@ prop_compose! {
         report.measures = Measures { adj_r_squared: aic, mcfadden_r_squared: bic, f_test: test(), lr_test: test() };
         report.covariance = aic.map(|x| Covariance { terms: vec![words[0].clone()], parties: vec![Role::Bob], matrix: vec![vec![Some(x), None]] });
         report.term_tests = bic.map(|x| vec![TermTest {
-            term: words[1].clone(), party: Role::Bob, df: missing, wald: test(), vif: Some(x), scaled_vif: deviance,
+            term: words[1].clone(), party: Role::Bob, df: missing, wald: test(), wald_type_ii: test(), vif: Some(x), scaled_vif: deviance,
         }]);
         report.performance = log_lik.map(|x| Performance {
             events: sent, auc: Some(x), auc_std_error: deviance, auc_low: aic, auc_high: bic, brier: share, hosmer_lemeshow: test(),

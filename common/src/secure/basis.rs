@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::product::Blocks;
 use super::ring::row_blocks;
-use crate::linalg::{self, DEPENDENCE, Definite};
+use crate::linalg::{self, DEPENDENCE, Definite, kernels};
 
 /// Pivots of a Gram matrix that are so far apart leave too few digits for the second factor to repair.
 const WELL_CONDITIONED: f64 = 1e-3;
@@ -180,16 +180,20 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Basis<X> {
         // A factor of columns that depend too much on each other would take digits: then the basis itself is multiplied.
         let direct = self.factors.len() == 1 && factor.solve_upper_triangular_mut(&mut slopes);
         let part = |range: Range<usize>| {
-            let mut columns = Vec::new();
+            let (mut made, mut eta) = (Vec::new(), vec![0.0; range.len()]);
             let weights = if direct { &slopes } else { gamma };
-            match direct {
-                true => self.raw(range.clone(), &mut columns),
-                false => self.fill(range.clone(), &mut columns),
-            }
-            let mut eta = vec![0.0; range.len()];
-            for (column, weight) in columns.chunks_exact(range.len()).zip(weights.iter()) {
-                eta.iter_mut().zip(column).for_each(|(eta, value)| *eta += weight * value);
-            }
+            let lent: Option<Vec<&[f64]>> = (0..own).map(|column| self.lent(column, range.clone())).collect();
+            let columns = match lent {
+                Some(columns) => columns,
+                None => {
+                    match direct {
+                        true => self.raw(range.clone(), &mut made),
+                        false => self.fill(range.clone(), &mut made),
+                    }
+                    made.chunks_exact(range.len()).collect()
+                }
+            };
+            kernels::combine(weights.as_slice(), |column| columns[column], &mut eta);
             eta
         };
         let blocks: Vec<Vec<f64>> = row_blocks(rows).collect::<Vec<_>>().into_par_iter().map(part).collect();
@@ -299,6 +303,19 @@ impl<X: Borrow<DMatrix<f64>> + Sync> Blocks for Basis<X> {
                 let last = out.len() - rows.len();
                 out[last..].fill(0.0);
             }
+        }
+    }
+
+    fn lent(&self, column: usize, rows: Range<usize>) -> Option<&[f64]> {
+        if !self.factors.is_empty() || self.roots.is_some() {
+            return None;
+        }
+        match &self.target {
+            Some(target) if column == self.own() => target.values.get(rows),
+            Some(_) | None if column < self.own() => {
+                self.x.borrow().column(self.columns.start + column).data.into_slice().get(rows)
+            }
+            Some(_) | None => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::budget;
 use super::kernel;
 use super::masks::{Labels, Seed};
 use super::product::{
-    Dealer, Fault, Masks, RowDealer, RowShape, SeveralDealer, SeveralShape, Shape, Side, VectorDealer, VectorShape,
-    WeightedDealer, WeightedShape,
+    Dealer, Fault, Foreseen, Masks, RowDealer, RowShape, SeveralDealer, SeveralShape, Shape, Side, VectorDealer,
+    VectorShape, WeightedDealer, WeightedShape,
 };
 use super::ring::{Elements, ROWS, Width};
 use crate::id::{Digest, RunId};
@@ -50,6 +50,8 @@ pub struct Dealing {
     waiting: Vec<VecDeque<Order>>,
     /// The table with whose blocks later products are made, and its masks.
     table: Option<(Shape, Arc<Masks>)>,
+    /// Products with a vector that are still to be ordered.
+    foreseen: Foreseen,
     /// Products within rows so far: corrections go to both sides in turn.
     rows: u64,
     /// What is to be done, in this order.
@@ -69,6 +71,8 @@ pub enum Step {
 }
 
 /// A product with a table's blocks, at work.
+// A dealer has one of them at a time.
+#[allow(clippy::large_enum_variant)]
 pub enum Product {
     /// Products within rows.
     Rows(RowShape, RowDealer),
@@ -266,6 +270,7 @@ impl Dealing {
             labels: Labels::new(study, run),
             given: false,
             table: None,
+            foreseen: Foreseen::default(),
             rows: 0,
             steps: VecDeque::new(),
         }
@@ -331,6 +336,7 @@ impl Dealing {
             (Order::Table(shape), _) => {
                 let dealer = Dealer::new(shape, first, second, &mut self.labels);
                 self.table = Some((shape, dealer.masks()));
+                self.foreseen.forget();
                 self.steps.push_back(Step::Table(shape, Box::new(dealer)));
                 return Ok(());
             }
@@ -350,7 +356,8 @@ impl Dealing {
                 if !within(table, Shape { width, bits, rows, left, right }) {
                     return refused("a product with a vector that does not fit the table");
                 }
-                Product::Vector(VectorDealer::new(shape, first, second, &mut self.labels), Arc::clone(masks))
+                let dealer = self.foreseen.next(shape, first, second, &mut self.labels);
+                Product::Vector(dealer, Arc::clone(masks))
             }
             (Order::Weighted(shape), Some((table, masks))) => {
                 let WeightedShape { width, bits, rows, left, right } = shape;

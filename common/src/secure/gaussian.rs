@@ -159,6 +159,16 @@ impl Table {
         &self.along
     }
 
+    /// `Q_b' Q_b / n`, the identity of one party.
+    pub(crate) fn inner(&self) -> &DMatrix<f64> {
+        &self.inner
+    }
+
+    /// What counts as nothing beside Alice's columns, as a share of a column's square.
+    pub(crate) fn nothing_across(&self) -> f64 {
+        self.across
+    }
+
     /// `I - C'C`: what Alice's columns leave of Bob's, `p_b x p_b`. Goes to Bob only where a direction vanishes.
     pub fn left_over(&self) -> DMatrix<f64> {
         &self.inner - self.cross.tr_mul(&self.cross)

@@ -11,7 +11,7 @@ use nalgebra::DMatrix;
 
 use super::product::Blocks;
 use crate::glm::Family;
-use crate::linalg;
+use crate::linalg::{self, kernels};
 
 /// A function of the joint linear predictor of a binomial fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,41 +79,64 @@ impl Separated {
 
     /// `T_0 .. T_(D-1)` at the own predictors, column by column. Predictors beyond the range are cut.
     pub fn polynomials(&self, own: &[f64], out: &mut Vec<f64>) {
+        out.resize(out.len() + own.len(), 1.0);
+        self.further_polynomials(own, out);
+    }
+
+    /// The same without the constant.
+    fn further_polynomials(&self, own: &[f64], out: &mut Vec<f64>) {
         let bent = |s: f64| {
             let share = (s / self.range).clamp(-1.0, 1.0);
             if self.theta > 0.0 { (self.theta * share).sin() / self.theta.sin() } else { share }
         };
-        let begin = out.len();
-        let rows = own.len();
-        out.resize(begin + rows, 1.0);
-        let u: Vec<f64> = own.iter().map(|s| bent(*s)).collect();
-        if self.terms > 1 {
-            out.extend_from_slice(&u);
+        let (begin, rows) = (out.len(), own.len());
+        if rows == 0 || self.terms < 2 {
+            return;
         }
-        for k in 2..self.terms {
-            let (first, second) = (begin + (k - 1) * rows, begin + (k - 2) * rows);
-            (0..rows).for_each(|i| out.push(2.0 * u[i] * out[first + i] - out[second + i]));
+        out.resize(begin + rows * (self.terms - 1), 0.0);
+        let (u, mut later) = out[begin..].split_at_mut(rows);
+        u.iter_mut().zip(own).for_each(|(u, s)| *u = bent(*s));
+        let (constant, u): (Vec<f64>, &[f64]) = (vec![1.0; rows], u);
+        let mut before = [&constant[..], u];
+        while !later.is_empty() {
+            let (next, rest) = std::mem::take(&mut later).split_at_mut(rows);
+            kernels::recurrence(u, before, next);
+            (before, later) = ([before[1], next], rest);
         }
     }
 
     /// `h_0 .. h_(D-1)` at the own predictors, column by column.
     pub fn functions(&self, own: &[f64], out: &mut Vec<f64>) {
-        let (begin, rows) = (out.len(), own.len());
-        out.resize(begin + rows * self.terms, 0.0);
+        self.functions_from(0, own, out);
+    }
+
+    /// The same from one of them on.
+    fn functions_from(&self, first: usize, own: &[f64], out: &mut Vec<f64>) {
+        let begin = out.len();
+        out.resize(begin + own.len() * (self.terms - first), 0.0);
+        // Values at the nodes times the weights of the discrete cosine transform.
+        let weights = &self.cosines()[first * self.terms..];
+        linalg::add_product(&mut out[begin..], &self.at_nodes(own), weights, own.len());
+    }
+
+    /// Values of the kernel at the own predictors plus each node, column by column.
+    fn at_nodes(&self, own: &[f64]) -> Vec<f64> {
+        let rows = own.len();
+        let mut values = vec![0.0; rows * self.terms];
         if rows == 0 {
-            return;
+            return values;
         }
-        // Values at the nodes, column by column, times the weights of the discrete cosine transform: sums of few terms, for which matrix
-        // products are not made.
-        let (kernel, cosines) = (self.kernel, self.cosines());
-        let mut values = vec![0.0; rows];
-        for (j, node) in self.nodes().iter().enumerate() {
-            values.iter_mut().zip(own).for_each(|(value, t)| *value = kernel.at(node + t));
-            for (k, column) in out[begin..].chunks_exact_mut(rows).enumerate() {
-                let weight = cosines[(j, k)];
-                column.iter_mut().zip(&values).for_each(|(sum, value)| *sum += weight * value);
+        // One exponential a row does for all nodes where the kernel is made of it.
+        let mut powers = vec![0.0; if self.kernel == Kernel::Loss { 0 } else { rows }];
+        kernels::exp_of_negative(own, &mut powers);
+        for (node, values) in self.nodes().iter().zip(values.chunks_exact_mut(rows)) {
+            match self.kernel {
+                Kernel::Mean => kernels::logistic(&powers, (-node).exp(), values),
+                Kernel::Weight => kernels::logistic_weight(&powers, (-node).exp(), values),
+                Kernel::Loss => kernels::softplus(own, *node, values),
             }
         }
+        values
     }
 
     fn angle(&self, j: usize) -> f64 {
@@ -125,10 +148,18 @@ impl Separated {
         (0..self.terms).map(|j| self.range * node(self.angle(j).cos())).collect()
     }
 
-    /// Weights from the value at node `j` (rows) to coefficient `k` (columns).
-    fn cosines(&self) -> DMatrix<f64> {
-        let weight = |k: usize| if k == 0 { 1.0 } else { 2.0 } / self.terms as f64;
-        DMatrix::from_fn(self.terms, self.terms, |j, k| weight(k) * (k as f64 * self.angle(j)).cos())
+    /// Weights from the value at node `j` (rows) to coefficient `k` (columns), column by column.
+    fn cosines(&self) -> Vec<f64> {
+        let terms = self.terms;
+        let weight = |k: usize| if k == 0 { 1.0 } else { 2.0 } / terms as f64;
+        // The angles are multiples of one, of which so many make a turn.
+        let one = std::f64::consts::PI / (2 * terms) as f64;
+        let of_turn: Vec<f64> = (0..4 * terms).map(|m| (m as f64 * one).cos()).collect();
+        let mut weights = Vec::with_capacity(terms * terms);
+        for k in 0..terms {
+            weights.extend((0..terms).map(|j| weight(k) * of_turn[k * (2 * j + 1) % (4 * terms)]));
+        }
+        weights
     }
 
     /// The largest error over `|s| <= B` and `|t| <= B + 25`, on a grid.
@@ -197,34 +228,21 @@ pub struct Factors<'a> {
 }
 
 impl Factors<'_> {
-    /// All factors of some rows, the constant first.
-    fn all(&self, rows: Range<usize>) -> Vec<f64> {
-        let mut columns = Vec::with_capacity(rows.len() * self.separated.terms);
-        match self.part {
-            Part::Polynomials => self.separated.polynomials(&self.own[rows], &mut columns),
-            Part::Functions => {
-                self.separated.functions(&self.own[rows.clone()], &mut columns);
-                if let Some(roots) = self.roots {
-                    let roots = roots[rows].iter().cycle();
-                    columns.iter_mut().zip(roots).for_each(|(value, root)| *value *= root);
-                }
-            }
-        }
-        columns
-    }
-
     /// `h_0` of some rows, whose factor is 1 and which therefore needs no product; zeros for the other part.
     pub fn constant(&self, rows: Range<usize>) -> Vec<f64> {
         let count = rows.len();
         match self.part {
             Part::Polynomials => vec![0.0; count],
             Part::Functions => {
-                let Separated { kernel, terms, .. } = self.separated;
-                let nodes = self.separated.nodes();
                 // The first coefficient is the mean over the nodes.
-                let mean = |t: &f64| nodes.iter().map(|s| kernel.at(s + t)).sum::<f64>() / terms as f64;
+                let values = self.separated.at_nodes(&self.own[rows.clone()]);
+                let mut sums = vec![0.0; count];
+                for values in values.chunks_exact(count.max(1)) {
+                    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                }
+                let terms = self.separated.terms as f64;
                 let root = |row: usize| self.roots.map_or(1.0, |roots| roots[row]);
-                rows.clone().zip(&self.own[rows]).map(|(row, t)| mean(t) * root(row)).collect()
+                rows.zip(sums).map(|(row, sum)| sum / terms * root(row)).collect()
             }
         }
     }
@@ -240,7 +258,16 @@ impl Blocks for Factors<'_> {
     }
 
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
-        let count = rows.len();
-        out.extend_from_slice(&self.all(rows)[count..]);
+        let (begin, own) = (out.len(), &self.own[rows.clone()]);
+        match self.part {
+            Part::Polynomials => self.separated.further_polynomials(own, out),
+            Part::Functions => {
+                self.separated.functions_from(1, own, out);
+                if let Some(roots) = self.roots {
+                    let roots = roots[rows].iter().cycle();
+                    out[begin..].iter_mut().zip(roots).for_each(|(value, root)| *value *= root);
+                }
+            }
+        }
     }
 }

@@ -17,13 +17,13 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use super::lanes;
-use super::ring::{Elements, PRIMES, Width};
+use super::ring::{Elements, Width, moduli};
 use crate::id::{Digest, RunId};
 
 const PROTOCOL: &str = "fedreg/secure/1";
 
 /// Words that are made at once.
-const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 512;
 
 /// What a party and the dealer share, and nobody else: 32 bytes from the operating system's generator, new for every run.
 pub struct Seed([u8; 32]);
@@ -183,44 +183,63 @@ impl Mask {
     pub fn block(&self, block: usize, count: usize) -> Elements {
         let mut words = Vec::with_capacity(count * self.width.words());
         for half in 0..self.width.words() {
-            self.half(block as u64, half, count, &mut words);
+            let first = words.len();
+            self.each(block, half, count, |at, mask| put(&mut words, first + at, mask));
         }
         Elements::from_words(self.width, words)
     }
 
-    fn half(&self, block: u64, half: usize, count: usize, words: &mut Vec<u64>) {
+    /// The same stream as elements of some ring, which is no part of its name.
+    pub(super) fn of_width(&self, width: Width) -> Mask {
+        Mask { cipher: self.cipher.clone(), width }
+    }
+
+    /// Hands on the words of one half of the primes of a row block, from a place on, while they are in the nearest cache. At a place whose
+    /// word was refused comes another one at the end, which counts.
+    pub(super) fn each(&self, block: usize, half: usize, count: usize, mut take: impl FnMut(usize, &[u64])) {
         let mut start = [0; 16];
-        start[..8].copy_from_slice(&block.to_be_bytes());
+        start[..8].copy_from_slice(&(block as u64).to_be_bytes());
         start[8..12].copy_from_slice(&(half as u32).to_be_bytes());
         let mut stream = Stream::from_core(ctr::CtrCore::inner_iv_init(self.cipher.clone(), &start.into()));
-        let moduli = lanes::Moduli::new([PRIMES[3 * half], PRIMES[3 * half + 1], PRIMES[3 * half + 2]]);
+        let moduli = moduli(half);
         let mut refused = Vec::new();
-        let first = words.len();
-        while words.len() < first + count {
-            let begin = words.len();
-            draw(&mut stream, CHUNK.min(first + count - begin), words);
-            if !lanes::sound(&words[begin..], &moduli) {
-                refused.extend((begin..words.len()).filter(|at| !lanes::sound(&words[*at..at + 1], &moduli)));
+        let mut words = [0; CHUNK];
+        for begin in (0..count).step_by(CHUNK) {
+            let words = &mut words[..CHUNK.min(count - begin)];
+            draw(&mut stream, words);
+            if !lanes::sound(words, moduli) {
+                let wrong = words.iter().enumerate().filter(|(_, word)| !lanes::sound(&[**word], moduli));
+                refused.extend(wrong.map(|(at, _)| begin + at));
             }
+            take(begin, words);
         }
-        let mut next = Vec::new();
         for at in refused {
+            let next = &mut words[..1];
             loop {
-                next.clear();
-                draw(&mut stream, 1, &mut next);
-                if lanes::sound(&next, &moduli) {
+                draw(&mut stream, next);
+                if lanes::sound(next, moduli) {
                     break;
                 }
             }
-            words[at] = next[0];
+            take(at, next);
         }
     }
 }
 
+/// Puts words where they belong: behind the last one, or in the place of others.
+pub(super) fn put(to: &mut Vec<u64>, at: usize, words: &[u64]) {
+    match at == to.len() {
+        true => to.extend_from_slice(words),
+        false => to[at..at + words.len()].copy_from_slice(words),
+    }
+}
+
 /// The next words of the stream, their top bits cleared.
-fn draw(stream: &mut Stream, count: usize, words: &mut Vec<u64>) {
+fn draw(stream: &mut Stream, words: &mut [u64]) {
     let mut bytes = [0; 8 * CHUNK];
-    let bytes = &mut bytes[..8 * count];
+    let bytes = &mut bytes[..8 * words.len()];
     stream.apply_keystream(bytes);
-    words.extend(bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes) & (u64::MAX >> 1)));
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes) & (u64::MAX >> 1);
+    }
 }

@@ -18,7 +18,7 @@ pub const ROWS: usize = 2048;
 /// What a fixed-point value may be in size before it is taken modulo the primes: 2^51, up to which f64 rounds in two additions.
 pub const LARGEST_FIXED: f64 = 2_251_799_813_685_248.0;
 
-const MODULI: [Moduli; 2] =
+static MODULI: [Moduli; 2] =
     [Moduli::new([PRIMES[0], PRIMES[1], PRIMES[2]]), Moduli::new([PRIMES[3], PRIMES[4], PRIMES[5]])];
 
 /// How many words an element takes.
@@ -72,6 +72,85 @@ pub enum RingError {
     /// A value that fixed point cannot hold: not finite, or beyond its budget.
     #[error("a value is beyond what fixed point holds")]
     Range,
+}
+
+/// The primes of one word of an element.
+pub(super) fn moduli(half: usize) -> &'static Moduli {
+    &MODULI[half]
+}
+
+/// Elements that are still coming, in parts of the bytes that [`Elements::to_bytes`] gives.
+#[derive(Clone)]
+pub struct Incoming {
+    width: Width,
+    count: usize,
+    words: Vec<u64>,
+}
+
+/// Sizes only: elements may be shares of secrets.
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Incoming({:?}, {} of {})", self.width, self.words.len() / self.width.words(), self.count)
+    }
+}
+
+impl Incoming {
+    /// So many, none of which has come; none where memory holds no so many. Memory is taken as they come.
+    pub fn new(width: Width, count: usize) -> Option<Incoming> {
+        let mut words = Vec::new();
+        words.try_reserve_exact(count.checked_mul(width.words())?).ok()?;
+        Some(Incoming { width, count, words })
+    }
+
+    /// Bytes that have come.
+    pub fn bytes(&self) -> usize {
+        8 * self.words.len()
+    }
+
+    /// Takes the next bytes in, of whole words.
+    ///
+    /// # Errors
+    /// More than was announced, a part of a word, or a word that is not three residues below their primes.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), RingError> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let begin = self.words.len();
+        let end = begin + words.len();
+        if !rest.is_empty() || end > self.count * self.width.words() {
+            return Err(RingError::Count { came: end / self.width.words(), expected: self.count });
+        }
+        self.words.extend(words.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+        // A part may reach from one half of the primes into the other.
+        let border = self.count.clamp(begin, end);
+        let sound =
+            lanes::sound(&self.words[begin..border], &MODULI[0]) && lanes::sound(&self.words[border..], &MODULI[1]);
+        if sound { Ok(()) } else { Err(RingError::Word) }
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// Some have not come.
+    pub fn finish(self) -> Result<Elements, RingError> {
+        let Incoming { width, count, words } = self;
+        match words.len() == count * width.words() {
+            true => Ok(Elements { width, words }),
+            false => Err(RingError::Count { came: words.len() / width.words(), expected: count }),
+        }
+    }
+}
+
+/// Neighbouring elements, such as those of one row block of a message.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    width: Width,
+    halves: [&'a [u64]; 2],
+}
+
+impl Part<'_> {
+    /// How many elements.
+    pub(super) fn count(self) -> usize {
+        self.halves[0].len()
+    }
 }
 
 /// Elements of the ring, packed: the first word of every element, then the second word of every element.
@@ -140,20 +219,22 @@ impl Elements {
         if Some(bytes.len()) != count.checked_mul(width.bytes()) {
             return Err(RingError::Count { came: bytes.len() / width.bytes(), expected: count });
         }
-        let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-        for half in 0..width.words() {
-            if !lanes::sound(&words[half * count..(half + 1) * count], &MODULI[half]) {
-                return Err(RingError::Word);
-            }
-        }
-        Ok(Elements { width, words })
+        let mut incoming = Incoming::new(width, count).ok_or(RingError::Count { came: 0, expected: count })?;
+        incoming.push(bytes)?;
+        incoming.finish()
     }
 
     /// The words in little-endian order: the first word of every element, then the second of every element.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(8 * self.words.len());
-        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        bytes
+        self.bytes_from(0, self.words.len()).unwrap_or_default()
+    }
+
+    /// Some of the bytes that [`Elements::to_bytes`] gives, of at most so many words from a given one on; none after the last.
+    pub fn bytes_from(&self, first: usize, most: usize) -> Option<Vec<u8>> {
+        let words = &self.words[first.min(self.words.len())..];
+        let words = &words[..most.min(words.len())];
+        let bytes: Vec<[u8; 8]> = words.iter().map(|word| word.to_le_bytes()).collect();
+        (!words.is_empty()).then(|| bytes.into_flattened())
     }
 
     /// The ring.
@@ -164,6 +245,52 @@ impl Elements {
     /// How many elements.
     pub fn count(&self) -> usize {
         self.words.len() / self.width.words()
+    }
+
+    /// Room for the words of several parts one behind the other, of some sizes: of each part its words of one half of the primes and then,
+    /// if there are two, of the other.
+    pub(super) fn parts_mut(&mut self, sizes: &[usize]) -> Vec<Vec<&mut [u64]>> {
+        let count = self.count();
+        let mut parts: Vec<Vec<&mut [u64]>> = sizes.iter().map(|_| Vec::with_capacity(self.width.words())).collect();
+        for mut words in self.words.chunks_exact_mut(count.max(1)) {
+            for (part, size) in parts.iter_mut().zip(sizes) {
+                let (own, others) = words.split_at_mut((*size).min(words.len()));
+                part.push(own);
+                words = others;
+            }
+        }
+        parts
+    }
+
+    /// Some neighbouring elements. Places beyond the last element are left out.
+    pub(super) fn part(&self, places: Range<usize>) -> Part<'_> {
+        let count = self.count();
+        let places = places.start.min(count)..places.end.min(count);
+        let half = |half: usize| if half < self.width.words() { &self.half(half)[places.clone()] } else { &[] };
+        Part { width: self.width, halves: [half(0), half(1)] }
+    }
+
+    /// All elements.
+    pub(super) fn whole(&self) -> Part<'_> {
+        self.part(0..self.count())
+    }
+
+    /// Adds sums of products to each element, for factors that stand term by term, one term behind the other.
+    ///
+    /// # Errors
+    /// Another ring, or factors that are no whole number of terms.
+    pub(super) fn add_row_products(&mut self, left: Part<'_>, right: Part<'_>) -> Result<(), RingError> {
+        let rows = self.count();
+        for factors in [left, right] {
+            let fits = factors.width == self.width && factors.count() == left.count();
+            if !fits || !factors.count().is_multiple_of(rows.max(1)) {
+                return Err(RingError::Count { came: factors.count(), expected: left.count() });
+            }
+        }
+        for (half, sums) in self.words.chunks_exact_mut(rows.max(1)).enumerate() {
+            lanes::add_row_products(sums, left.halves[half], right.halves[half], &MODULI[half]);
+        }
+        Ok(())
     }
 
     /// The words that hold one half of the primes.
@@ -202,37 +329,41 @@ impl Elements {
         self.combine(other, lanes::multiply)
     }
 
-    /// Multiplies every column with the same elements, one by one.
-    ///
-    /// # Errors
-    /// Another ring, or no whole number of columns.
-    pub fn multiply_columns(&mut self, column: &Elements) -> Result<(), RingError> {
-        let (count, rows) = (self.count(), column.count());
-        if self.width != column.width || !count.is_multiple_of(rows.max(1)) {
-            return Err(RingError::Count { came: rows, expected: count });
+    /// Multiplies every element with the same integer.
+    pub fn multiply_all(&mut self, factor: i128) {
+        let (count, factor) = (self.count(), Elements::from_integers(self.width, &[factor]));
+        for (half, words) in self.words.chunks_exact_mut(count.max(1)).enumerate() {
+            lanes::multiply_all(words, factor.half(half)[0], &MODULI[half]);
         }
-        for half in 0..self.width.words() {
-            for words in self.words[half * count..(half + 1) * count].chunks_exact_mut(rows.max(1)) {
-                lanes::multiply(words, column.half(half), &MODULI[half]);
-            }
-        }
-        Ok(())
     }
 
-    /// Adds as many elements of others as there are, from a place on.
+    /// Every column times the same elements, plus as many others as there are (or, with `MINUS`, without them), and the same with these
+    /// others twice.
     ///
     /// # Errors
-    /// Another ring, or fewer elements there.
-    pub fn add_from(&mut self, other: &Elements, first: usize) -> Result<(), RingError> {
-        let (count, last) = (self.count(), first + self.count());
-        if self.width != other.width || last > other.count() {
-            return Err(RingError::Count { came: other.count(), expected: last });
+    /// Another ring, no whole number of columns, or another number of those that are added.
+    pub(super) fn columns_times<const MINUS: bool>(
+        columns: Part<'_>,
+        by: &Elements,
+        added: &Elements,
+    ) -> Result<[Elements; 2], RingError> {
+        let (width, count, rows) = (columns.width, columns.count(), by.count());
+        let fits = width == by.width && width == added.width && added.count() == count;
+        if !fits || !count.is_multiple_of(rows.max(1)) {
+            return Err(RingError::Count { came: rows, expected: count });
         }
-        for half in 0..self.width.words() {
-            let own = &mut self.words[half * count..(half + 1) * count];
-            lanes::add(own, &other.half(half)[first..last], &MODULI[half]);
+        let [mut whole, mut twice] = [0, 1].map(|_| Elements::zeros(width, count));
+        for half in 0..width.words() {
+            let all = half * count..(half + 1) * count;
+            let places = whole.words[all.clone()].chunks_exact_mut(rows.max(1));
+            let places = places.zip(twice.words[all].chunks_exact_mut(rows.max(1)));
+            let factors =
+                columns.halves[half].chunks_exact(rows.max(1)).zip(added.half(half).chunks_exact(rows.max(1)));
+            for ((whole, twice), (column, added)) in places.zip(factors) {
+                lanes::multiply_add::<MINUS>([column, by.half(half), added], whole, twice, &MODULI[half]);
+            }
         }
-        Ok(())
+        Ok([whole, twice])
     }
 
     fn combine(&mut self, other: &Elements, with: impl Fn(&mut [u64], &[u64], &Moduli)) -> Result<(), RingError> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::glm::Family;
+use crate::glm::StatedFamily;
 use crate::id::{Digest, Mode, Protocol, Role};
 use crate::methods::em::terms::EmTerms;
 use crate::methods::features::terms::FeaturesTerms;
@@ -208,7 +208,7 @@ impl StudyFile {
             ("rows.id", self.rows.id.is_some()),
             ("match", self.matching.is_some()),
             ("outcome.held_by", self.outcome.held_by != HeldBy::Both),
-            ("model.family", self.model.family != Family::Gaussian),
+            ("model.family", self.model.family != StatedFamily::Gaussian),
             ("sites", self.sites.is_some()),
             ("robust", self.robust.is_some()),
             ("em", self.em.is_some()),

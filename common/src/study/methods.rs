@@ -80,7 +80,8 @@ impl StudyFile {
         let method = Vertical {
             parties: self.parties,
             leader: self.leader,
-            family: self.model.family,
+            family: self.model.family.base(),
+            quasi: self.model.family.is_quasi(),
             intercept: self.model.intercept,
             outcome: self.outcome,
             offset: self.offset,

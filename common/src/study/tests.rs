@@ -1,7 +1,8 @@
 //! Studies as they are written, and every mistake with its key.
 
 use super::*;
-use crate::id::Role;
+use crate::glm::Family;
+use crate::id::{Digest, Role};
 use crate::privacy::release::Declaration;
 
 mod budgets;
@@ -138,4 +139,29 @@ fn gaussian_outcome_at_alice_never_declares_the_outcome_itself() {
     let study = vertical(&format!("{text}\n[model]\nfamily = \"binomial\""));
     assert!(study.disclosures(Role::Alice).allows(Declaration::Outcome));
     assert!(!study.disclosures(Role::Bob).allows(Declaration::Outcome));
+}
+
+#[test]
+fn an_estimated_dispersion_is_refused_where_nobody_may_sum_squared_residuals() {
+    let with = |mode: &str, family: &str, more: &str| {
+        Study::parse(&format!("mode = {mode:?}\n{MINIMAL}\n[model]\nfamily = {family:?}\n{more}"))
+    };
+    for (family, base) in [("quasibinomial", Family::Binomial), ("quasipoisson", Family::Poisson)] {
+        let method = with("plain", family, "").unwrap().vertical().unwrap().method.clone();
+        assert_eq!((method.family, method.quasi, method.stated_family().name()), (base, true, family));
+        for (mode, more, reason) in [
+            ("sealed", "", "which a sealed study opens to nobody"),
+            ("private", "[privacy]\nepsilon = 1.0\n", "a private study has no noise"),
+            ("plain", "[penalty]\nlambda = 0.1\n", "has no place beside `[penalty]`"),
+        ] {
+            let error = with(mode, family, more).unwrap_err().to_string();
+            assert!(error.contains("`model.family`") && error.contains(reason), "{error}");
+            assert!(error.contains(&format!("{base} has the same estimates")), "{error}");
+        }
+    }
+    // A base family is written, and digested, as ever.
+    let keys = |family: &str| with("plain", family, "").unwrap().key_digests();
+    let [plain, quasi] = [keys("poisson"), keys("quasipoisson")];
+    assert_eq!(Study::differing_keys(&plain, &quasi), ["model.family"]);
+    assert!(plain.contains(&("model.family".to_string(), Digest::of(b"\"poisson\""))));
 }

@@ -25,7 +25,8 @@ pub use self::matching::{
 };
 pub use self::privacy::{CoefficientGuess, DesignTerms, Mechanism, PrivacyTerms};
 pub(crate) use self::privacy::{
-    bounds_sentence, check_positive, default_clip, one_round, public_number, refused_in_private, row_bounds,
+    bounds_sentence, check_positive, declared_formula, default_clip, formula_bounds, one_round, public_number,
+    refused_in_private, row_bounds,
 };
 pub(crate) use self::sections::one;
 pub use self::sections::{

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ColumnTerms, Head, StudyError, value};
+use crate::data::declared::{DeclaredFormula, Stated};
+use crate::data::encode::Extent;
+use crate::data::functions::Interval;
 use crate::privacy::accountant::{Accountant, LARGEST_EPSILON};
 use crate::privacy::bounds::{BoundsError, ColumnBounds, RowBounds};
 
@@ -48,7 +51,7 @@ pub enum Mechanism {
     #[default]
     Residual,
     /// One table of cross-products between the parties' columns, computed on shares to which each party adds its noise before they
-    /// leave; the coordinator deals the masks. In a binomial model two gradients follow in the same way. Between two parties.
+    /// leave; the coordinator deals the masks. In a binomial or poisson model two gradients follow in the same way. Between two parties.
     Crossprod,
 }
 
@@ -73,7 +76,7 @@ pub struct DesignTerms {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<f64>,
     /// Standard deviation of what is to be found, in half ranges of the outcome; .3 if absent. Of two parties that of what each one's
-    /// columns would add if all were uncorrelated, in a binomial model in log odds and 1 if absent. In models with something hidden the length
+    /// columns would add if all were uncorrelated, in a binomial model in log odds and 1 if absent, in a poisson model in log rates and .5. In models with something hidden the length
     /// of the coefficients, half of the longest if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<f64>,
@@ -190,6 +193,7 @@ pub(crate) fn bounds_sentence(error: &BoundsError) -> String {
         | BoundsError::Range { .. }
         | BoundsError::Scale { .. }
         | BoundsError::Radius { .. }
+        | BoundsError::Formula { .. }
         | BoundsError::Intercept { .. }) => format!("cannot be used: {other}"),
     }
 }
@@ -273,6 +277,49 @@ pub(crate) fn row_bounds<'a>(
             None => return Err(BoundsError::Missing { column: column.clone() }),
         }
     }
+    bounds_of(terms, norm, intercept)
+}
+
+fn bounds_of(terms: Vec<(String, ColumnBounds)>, norm: Option<f64>, intercept: bool) -> Result<RowBounds, BoundsError> {
     let share = (1.0 / (terms.len() + 1) as f64).sqrt();
     RowBounds::new(terms, norm, intercept.then_some(share))
+}
+
+/// A formula whose columns have the bounds that follow from those of the table's.
+///
+/// # Errors
+/// A formula that cannot be read, looks at data, or has a term without bounds, with the place.
+pub(crate) fn declared_formula(head: &Head, text: &str) -> Result<DeclaredFormula, BoundsError> {
+    let stated = |name: &str| {
+        let terms = head.columns.get(name)?;
+        match (terms.range, &terms.levels[..], terms.centre, terms.scale) {
+            (_, _, Some(_), Some(_)) => Some(Stated::Centred),
+            (Some(range), [], ..) => Some(Stated::Range(range)),
+            (None, [_, _, ..], ..) => Some(Stated::Levels(terms.levels.clone())),
+            _ => None,
+        }
+    };
+    DeclaredFormula::new(text, stated).map_err(|error| BoundsError::Formula { sentence: error.to_string() })
+}
+
+/// The bounds of rows of such a formula.
+pub(crate) fn formula_bounds(
+    head: &Head,
+    formula: &DeclaredFormula,
+    norm: Option<f64>,
+    intercept: bool,
+) -> Result<RowBounds, BoundsError> {
+    let bounds = |(name, extent): &(String, Extent)| {
+        let bounds = match extent {
+            Extent::Indicator => ColumnBounds::Indicator,
+            Extent::Within(Interval { low, high }) => RowBounds::range(name, Ok(&[*low, *high]))?,
+            // A column by itself.
+            Extent::Centred => match head.columns.get(name).map(|terms| (terms.centre, terms.scale)) {
+                Some((Some(centre), Some(scale))) => ColumnBounds::Centred { centre, scale },
+                Some((None, _) | (_, None)) | None => return Err(BoundsError::Missing { column: name.clone() }),
+            },
+        };
+        Ok((name.clone(), bounds))
+    };
+    bounds_of(formula.extents().iter().map(bounds).collect::<Result<_, _>>()?, norm, intercept)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::glm::Family;
+use crate::glm::StatedFamily;
 use crate::id::Role;
 
 /// The coordinator.
@@ -33,8 +33,9 @@ pub struct DealerTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Model {
-    /// gaussian, binomial or poisson, each with its canonical link.
-    pub family: Family,
+    /// gaussian, binomial or poisson, each with its canonical link; or quasibinomial or quasipoisson, with their estimates and an estimated
+    /// dispersion.
+    pub family: StatedFamily,
     /// Whether there is an intercept; in a vertical study it belongs to Alice's block, among several parties to the leader's.
     pub intercept: bool,
     /// The features of a horizontal study; or use `formula`.
@@ -47,7 +48,7 @@ pub struct Model {
 
 impl Default for Model {
     fn default() -> Self {
-        Model { family: Family::Gaussian, intercept: true, features: Vec::new(), formula: None }
+        Model { family: StatedFamily::Gaussian, intercept: true, features: Vec::new(), formula: None }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Private binomial fits of two parties on invented rows: whole sessions with a dealer, masks, both ledgers and real noise.
+//! Private binomial and Poisson fits of two parties on invented rows: whole sessions with a dealer, masks, both ledgers and real noise.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fedreg_common::data::{Column, ColumnBuilder, DataError, Frame, Place, Places
 use fedreg_common::glm::Family;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::message::Message;
-use fedreg_common::methods::vertical::plan::{LogisticPlan, LogisticSetup, LogisticTables, OutcomeAt};
+use fedreg_common::methods::vertical::plan::{LogisticPlan, LogisticSetup, LogisticTables, OutcomeAt, Outcomes};
 use fedreg_common::methods::vertical::prepare::Policy;
 use fedreg_common::methods::vertical::private::{PrivateSession, Setting, Table};
 use fedreg_common::privacy::ledger::{Ledger, PersonDigests, Registration};
@@ -19,16 +19,19 @@ use fedreg_common::study::{Study, StudyError, Vertical};
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Distribution, Poisson, StandardNormal};
 
 use super::newton::pooled;
 use super::private::{Memory, SimulationError};
 
-/// The slopes of [`EventRows`], Alice's five first: a linear predictor of standard deviation 1.2.
+/// The slopes of events, Alice's five first: a linear predictor of standard deviation 1.2. Those of counts are half of them.
 pub(crate) const SLOPES: [f64; 10] = [1.8, -1.2, 1.5, 0.9, -1.5, -0.9, 2.1, 1.2, -1.8, 1.5];
 
-/// Their intercept.
+/// The intercept of events; that of counts is 0.
 const INTERCEPT: f64 = -0.5;
+
+/// The largest count, which the study declares: those above it are cut.
+const LARGEST: f64 = 8.0;
 
 /// What entries of rows are multiples of.
 const UNIT: f64 = 1.0 / 32_768.0;
@@ -36,21 +39,32 @@ const UNIT: f64 = 1.0 / 32_768.0;
 const RUN: RunId = RunId([1; 16]);
 const DATA_SET: &str = "simulated";
 
-/// Invented rows of two parties with five columns each, and an outcome that is 0 or 1.
-pub(crate) struct EventRows {
+/// Invented rows of two parties with five columns each, and an outcome that is 0 or 1 or counts.
+pub(crate) struct DrawnRows {
+    family: Family,
     /// Alice's five columns, then Bob's.
     pub(crate) columns: DMatrix<f64>,
     pub(crate) y: Vec<f64>,
     pooled: DVector<f64>,
 }
 
-impl EventRows {
+/// The slopes that an outcome of this family is drawn with.
+pub(crate) fn slopes(family: Family) -> DVector<f64> {
+    DVector::from_column_slice(&SLOPES) * if family == Family::Poisson { 0.5 } else { 1.0 }
+}
+
+/// What the outcome of the family is counted in: the largest one.
+pub(crate) fn largest(family: Family) -> f64 {
+    if family == Family::Poisson { LARGEST } else { 1.0 }
+}
+
+impl DrawnRows {
     /// Equicorrelated normal columns of correlation .3 and variance 4/(9 p) a block, each block cut at norm 1 and its entries at multiples
-    /// of 2^-15; the outcome is drawn from the logistic mean.
+    /// of 2^-15; the outcome is drawn from the mean of the family, binomial or poisson, counts cut at the largest one.
     ///
     /// # Errors
     /// Rows without a finite maximum of their likelihood.
-    pub(crate) fn draw(rows: usize, seed: u64) -> Result<EventRows, SimulationError> {
+    pub(crate) fn draw(family: Family, rows: usize, seed: u64) -> Result<DrawnRows, SimulationError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut columns = DMatrix::zeros(rows, 10);
         for row in 0..rows {
@@ -65,11 +79,16 @@ impl EventRows {
                 block.apply(|entry| *entry = (*entry / norm / UNIT).trunc() * UNIT);
             }
         }
-        let eta = (&columns * DVector::from_column_slice(&SLOPES)).add_scalar(INTERCEPT);
-        let mut event = |eta: &f64| f64::from(u8::from(random.random::<f64>() < Family::Binomial.mean(*eta)));
-        let y: Vec<f64> = eta.iter().map(&mut event).collect();
-        let pooled = slopes_of(&columns, &y).ok_or(SimulationError::NoEstimate)?;
-        Ok(EventRows { columns, y, pooled })
+        let eta = &columns * slopes(family);
+        let mut drawn = |eta: &f64| match family {
+            Family::Poisson => Poisson::new(eta.exp()).map_or(0.0, |law| law.sample(&mut random)).min(LARGEST),
+            Family::Gaussian | Family::Binomial => {
+                f64::from(u8::from(random.random::<f64>() < Family::Binomial.mean(eta + INTERCEPT)))
+            }
+        };
+        let y: Vec<f64> = eta.iter().map(&mut drawn).collect();
+        let pooled = slopes_of(family, &columns, &y).ok_or(SimulationError::NoEstimate)?;
+        Ok(DrawnRows { family, columns, y, pooled })
     }
 
     /// Distance of slopes from the pooled ones, relative to their length.
@@ -79,7 +98,7 @@ impl EventRows {
 
     /// Each party's own fit, nothing exchanged and no noise.
     pub(crate) fn alone(&self) -> Option<DVector<f64>> {
-        let own = |first: usize| slopes_of(&self.columns.columns(first, 5).into_owned(), &self.y);
+        let own = |first: usize| slopes_of(self.family, &self.columns.columns(first, 5).into_owned(), &self.y);
         let (alice, bob) = (own(0)?, own(5)?);
         Some(DVector::from_iterator(10, alice.iter().chain(bob.iter()).copied()))
     }
@@ -89,10 +108,12 @@ impl EventRows {
     ///
     /// # Reference
     /// Sensitivities at equal noise: `sqrt 18` of `X'X` with both vectors, at a cosine of -1/2 between the two rows of norm `sqrt 2`, and
-    /// `2 sqrt 2` of a gradient.
+    /// `2 sqrt 2` of a gradient, in units of the largest count where outcomes are counts.
     pub(crate) fn curated(&self, mu: f64, normal: &mut impl FnMut() -> f64) -> Option<DVector<f64>> {
         let rows = self.y.len();
-        let setup = LogisticSetup { rows, alice_width: 5, bob_width: 5, outcome: OutcomeAt::Both, budget: mu * mu };
+        let (outcome, counts) = (OutcomeAt::Both, self.family == Family::Poisson);
+        let outcomes = if counts { Outcomes::Counts } else { Outcomes::Events };
+        let setup = LogisticSetup { rows, alice_width: 5, bob_width: 5, outcome, outcomes, budget: mu * mu };
         let plan = LogisticPlan::new(setup).ok()?;
         // The parts of the budget are those of the mechanism.
         let sigma = |sensitivity: f64, part: f64| sensitivity / (mu * part.sqrt());
@@ -106,7 +127,7 @@ impl EventRows {
                 table[(column, row)] = table[(row, column)];
             }
         }
-        let y = DVector::from_column_slice(&self.y);
+        let y = DVector::from_column_slice(&self.y) / largest(self.family);
         let block = |at: usize| table.view((at, at), (5, 5)).into_owned();
         let opened = LogisticTables {
             tables: [block(0), block(5)],
@@ -118,8 +139,15 @@ impl EventRows {
         let mut fit = plan.begin(&opened)?;
         for part in [0.10, 0.65] {
             let (intercept, [alice, bob]) = fit.point();
-            let slopes = DVector::from_iterator(10, alice.iter().chain(bob.iter()).copied());
-            let residuals = (&self.columns * slopes).map(|eta| Family::Binomial.mean(eta + intercept)) - &y;
+            let [alice, bob] = [self.columns.columns(0, 5) * alice, self.columns.columns(5, 5) * bob];
+            let means = match counts {
+                true => {
+                    let [first, second] = fit.ends();
+                    alice.zip_map(&bob, |s, t| ((s - first).min(0.0) + (t - second).min(0.0)).exp())
+                }
+                false => alice.zip_map(&bob, |s, t| Family::Binomial.mean(s + t + intercept)),
+            };
+            let residuals = means - &y;
             let gradient = self.columns.tr_mul(&residuals).insert_row(0, residuals.sum());
             fit.take(&gradient.map(|value| noised(value, sigma(8f64.sqrt(), part))));
         }
@@ -131,20 +159,23 @@ impl EventRows {
     ///
     /// # Errors
     /// An epsilon without meaning.
-    pub(crate) fn study(epsilon: f64, held_by: &str) -> Result<Arc<Study<Vertical>>, SimulationError> {
+    pub(crate) fn study(family: Family, epsilon: f64, held_by: &str) -> Result<Arc<Study<Vertical>>, SimulationError> {
         let names: Vec<String> = [Role::Alice, Role::Bob].into_iter().flat_map(names).collect();
         let quoted = |of: &[String]| of.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
         let columns: String =
             names.iter().map(|name| format!("[columns.{name}]\ncentre = 0.0\nscale = 1.0\n")).collect();
-        let sizes: Vec<String> = names.iter().zip(SLOPES).map(|(name, slope)| format!("{name} = {slope:?}")).collect();
+        let slopes = slopes(family);
+        let sizes: Vec<String> =
+            names.iter().zip(slopes.iter()).map(|(name, slope)| format!("{name} = {slope:?}")).collect();
         let study = Study::parse(&format!(
-            "id = \"simulated\"\nmode = \"private\"\n[model]\nfamily = \"binomial\"\n[outcome]\ncolumn = \"y\"\nheld_by = \
+            "id = \"simulated\"\nmode = \"private\"\n[model]\nfamily = \"{family}\"\n[outcome]\ncolumn = \"y\"\nheld_by = \
              \"{held_by}\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [{}]\nrow_norm = 1.0\n[parties.bob]\ncertificate = \
-             \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [0, 1]\n[privacy]\ndelta = 1e-5\nepsilon = \
+             \"bob\"\ncolumns = [{}]\nrow_norm = 1.0\n{columns}[columns.y]\nrange = [0, {}]\n[privacy]\ndelta = 1e-5\nepsilon = \
              {epsilon:?}\naccountant = \"exact\"\nmechanism = \"crossprod\"\n[privacy.design]\ncorrelation = 0.3\nmean_square = \
              {:?}\ncoefficients = {{ {} }}\n",
             quoted(&names[..5]),
             quoted(&names[5..]),
+            largest(family),
             4.0 / 9.0,
             sizes.join(", ")
         ))?;
@@ -154,7 +185,7 @@ impl EventRows {
         })
     }
 
-    /// Slopes and their standard errors after a whole run of both sessions with a dealer, each party with a ledger of its own.
+    /// Slopes and their standard errors, of events, after a whole run of both sessions with a dealer, each party with a ledger of its own.
     ///
     /// # Errors
     /// A study that is not of these columns, no randomness.
@@ -162,7 +193,7 @@ impl EventRows {
         &self,
         study: &Arc<Study<Vertical>>,
         pools: [NoisePool; 2],
-    ) -> Result<(DVector<f64>, DVector<f64>), SimulationError> {
+    ) -> Result<(DVector<f64>, Option<DVector<f64>>), SimulationError> {
         let [for_alice, for_bob] = pools;
         let mut alice = self.session(study, Role::Alice, for_alice)?;
         let mut bob = self.session(study, Role::Bob, for_bob)?;
@@ -174,7 +205,7 @@ impl EventRows {
             let values: Vec<f64> = rows.iter().skip(1).map(value).collect::<Option<_>>()?;
             (values.len() == 10).then(|| DVector::from_vec(values))
         };
-        of(|row| row.estimate).zip(of(|row| row.std_error)).ok_or(SimulationError::NoEstimate)
+        Ok((of(|row| row.estimate).ok_or(SimulationError::NoEstimate)?, of(|row| row.std_error)))
     }
 
     fn session(
@@ -231,8 +262,8 @@ fn names(role: Role) -> Vec<String> {
 }
 
 /// The slopes of a fit with an intercept.
-fn slopes_of(columns: &DMatrix<f64>, y: &[f64]) -> Option<DVector<f64>> {
+fn slopes_of(family: Family, columns: &DMatrix<f64>, y: &[f64]) -> Option<DVector<f64>> {
     let x = columns.clone().insert_column(0, 1.0);
-    let (values, _) = pooled(Family::Binomial, &x, &DVector::from_column_slice(y))?;
+    let (values, _) = pooled(family, &x, &DVector::from_column_slice(y))?;
     Some(values.rows(1, columns.ncols()).into_owned())
 }

@@ -1,5 +1,6 @@
 //! What a private run would disclose and cost.
 
+use fedreg_common::explanation::{NoisedKind, membership};
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::plan::{
     CrossPlan, CrossRelease, LogisticPlan, LogisticRelease, PrivatePlan, Side,
@@ -55,11 +56,8 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
             }
         };
     if study.head.matching.is_some() {
-        let (amount, reveals) = match study.is_of_several() {
-            true => super::membership_of_several(study.is_first(role)),
-            false => super::membership(),
-        };
-        leaves.insert(0, Leaving { what: Declaration::Membership.name(), amount, reveals });
+        let (amount, reveals) = membership(study.is_of_several(), study.is_first(role));
+        leaves.insert(0, Leaving { what: Declaration::Membership.name(), amount: amount.to_string(), reveals });
     }
     let run = Foreseen {
         leaves,
@@ -79,21 +77,21 @@ const CROSSPROD_MESSAGES: u64 = 9;
 /// The same of several parties, on each line.
 const SEVERAL_MESSAGES: u64 = 9;
 
-/// The same of a binomial model.
+/// The same of a binomial or poisson model.
 const LOGISTIC_MESSAGES: u64 = 20;
 
 /// What leaves by the mechanism `residual`, with the rounds and the bytes.
 fn by_residual(rounds: u32, rows: u64, terms: usize) -> (Vec<Leaving>, u32, u64) {
     let leaves = vec![
         Leaving {
-            what: "noised partial predictions",
+            what: NoisedKind::Predictions.name(),
             amount: format!("{rounds} vectors of {rows} values, {} each", size(8 * rows)),
-            reveals: "what the budget permits, whatever the other does with them",
+            reveals: NoisedKind::Predictions.reveals(false),
         },
         Leaving {
-            what: "noised coefficients",
+            what: NoisedKind::Coefficients.name(),
             amount: format!("{terms} estimates with the noise's standard deviation"),
-            reveals: "nothing more: they are computed from noised values alone",
+            reveals: NoisedKind::Coefficients.reveals(false),
         },
     ];
     (leaves, rounds, u64::from(rounds) * (8 * rows + 200))
@@ -112,26 +110,26 @@ fn by_crossprod(plan: &CrossPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) 
     let all: usize = order.map(|release| plan.entries(side, *release)).sum();
     let leaves = vec![
         Leaving {
-            what: "masked columns",
+            what: NoisedKind::Masked.name(),
             amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+            reveals: NoisedKind::Masked.reveals(false),
         },
         Leaving {
-            what: "noised statistics",
+            what: NoisedKind::Statistics.name(),
             amount: format!("{numbers} sums over own columns"),
-            reveals: "what the budget permits, whatever the other does with them",
+            reveals: NoisedKind::Statistics.reveals(false),
         },
         Leaving {
-            what: "a noised share",
+            what: NoisedKind::Share.name(),
             amount: format!("of a table of {} x {}", shape.left, shape.right),
-            reveals: "what the budget permits: what opens has the noise of both parties",
+            reveals: NoisedKind::Share.reveals(false),
         },
     ];
     (leaves, masked + 8 * all as u64 + CROSSPROD_MESSAGES * sealed::MESSAGE)
 }
 
-/// What leaves in a binomial model, with the bytes beside the greeting's. How many factors a row leave depends on a point that opens
-/// during the run, so that bytes are those of a point of usual length.
+/// What leaves in a binomial or poisson model, with the bytes beside the greeting's. How many factors a row leave depends in a binomial model on
+/// a point that opens during the run, so that bytes are those of a point of usual length.
 fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64) {
     let end = match side {
         Side::Alice => product::Side::Left,
@@ -157,32 +155,35 @@ fn by_logistic(plan: &LogisticPlan, side: Side, rows: u64) -> (Vec<Leaving>, u64
     }
     let leaves = vec![
         Leaving {
-            what: "masked columns",
+            what: NoisedKind::Masked.name(),
             amount: format!("{columns} columns and a public one of {rows} values, {}", size(masked)),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+            reveals: NoisedKind::Masked.reveals(false),
         },
         Leaving {
-            what: "masked factors of means",
-            amount: format!(
-                "about {usual} and at most {most} for each of {rows} rows, {gradients} times, about {}",
-                size(means)
-            ),
-            reveals: "nothing to the other, as long as the dealer gives the masks to nobody else",
+            what: NoisedKind::MaskedFactors.name(),
+            amount: match usual == most {
+                true => format!("{most} for each of {rows} rows, {gradients} times, {}", size(means)),
+                false => format!(
+                    "about {usual} and at most {most} for each of {rows} rows, {gradients} times, about {}",
+                    size(means)
+                ),
+            },
+            reveals: NoisedKind::MaskedFactors.reveals(false),
         },
         Leaving {
-            what: "noised statistics",
+            what: NoisedKind::Statistics.name(),
             amount: format!("{statistics} sums over own columns"),
-            reveals: "what the budget permits, whatever the other does with them",
+            reveals: NoisedKind::Statistics.reveals(false),
         },
         Leaving {
-            what: "noised shares",
+            what: NoisedKind::Shares.name(),
             amount: format!(
                 "of a table of {} x {}, and of {gradients} gradients of {} numbers",
                 table.left,
                 table.right,
                 1 + plan.columns().left + plan.columns().right
             ),
-            reveals: "what the budget permits: what opens has the noise of both parties",
+            reveals: NoisedKind::Shares.reveals(false),
         },
     ];
     (leaves, masked + means + 8 * all + LOGISTIC_MESSAGES * sealed::MESSAGE)
@@ -205,7 +206,7 @@ fn by_crossprod_of_several(study: &Study<Vertical>, role: Role, plan: &CrossPlan
     let sums = (all * (all + 1) / 2 + all) as u64;
     let leaves = vec![
         Leaving {
-            what: "masked columns",
+            what: NoisedKind::Masked.name(),
             amount: match leads {
                 false => format!(
                     "{own} columns and a public one of {rows} values, {}, which pass by the leader to all others",
@@ -217,20 +218,20 @@ fn by_crossprod_of_several(study: &Study<Vertical>, role: Role, plan: &CrossPlan
                     size(passed_on)
                 ),
             },
-            reveals: "nothing to the others, as long as the dealer gives the masks to nobody else",
+            reveals: NoisedKind::Masked.reveals(true),
         },
         Leaving {
-            what: "noised statistics",
+            what: NoisedKind::Statistics.name(),
             amount: match leads {
                 false => format!("{statistics} sums over own columns, to the leader, who sends them to all"),
                 true => format!("{statistics} sums over own columns, and those of all others, to all"),
             },
-            reveals: "what the budget permits, whatever the others do with them",
+            reveals: NoisedKind::Statistics.reveals(true),
         },
         Leaving {
-            what: "noised shares",
+            what: NoisedKind::Shares.name(),
             amount: format!("of the tables of {own} columns with the {} of all others", all - own),
-            reveals: "what the budget permits: what opens has the noise of this party and of the other one",
+            reveals: NoisedKind::Shares.reveals(true),
         },
     ];
     let line = sealed::greeting(study) + SEVERAL_MESSAGES * sealed::MESSAGE;

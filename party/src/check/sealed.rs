@@ -1,6 +1,7 @@
 //! What a sealed run would disclose.
 
 use fedreg_common::data::formula::Formula;
+use fedreg_common::explanation::{Rests, Reveals, membership};
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::sealed::{self, Opening, OpeningOfSeveral, Sizes};
@@ -207,7 +208,8 @@ impl Forecast<'_> {
     }
 
     fn opening(&self) -> Opening {
-        Opening { role: self.role, rows: self.rows, alice: self.alice, bob: self.bob, folds: self.sizes.folds() }
+        let (role, rows, alice, bob) = (self.role, self.rows, self.alice, self.bob);
+        Opening { role, rows, alice, bob, folds: self.sizes.folds(), refit: self.sizes.opens_factor(role) }
     }
 
     fn opened(&self) -> Vec<Opened> {
@@ -216,7 +218,8 @@ impl Forecast<'_> {
             let (own, others) = if self.leads { (self.alice, self.bob) } else { (self.bob, self.alice) };
             let intercept = self.study.method.intercept;
             let (role, rows, to_all) = (self.role, self.rows, self.both());
-            let opening = OpeningOfSeveral { parties: &parties, role, rows, own, others, intercept, to_all };
+            let refit = self.study.guarantee.opens_factors();
+            let opening = OpeningOfSeveral { parties: &parties, role, rows, own, others, intercept, to_all, refit };
             return if self.leads { opening.of_leader(&self.others, &[]) } else { opening.of_another(None) };
         }
         let bob = self.bob;
@@ -225,6 +228,7 @@ impl Forecast<'_> {
             return self.opened_by_gradients(&opening);
         }
         let table = (self.role == Role::Alice && self.both()).then(|| opening.table());
+        let factor = opening.for_refits(false);
         if let Some(lambdas) = self.lambdas() {
             return table.into_iter().chain(opening.along(lambdas)).collect();
         }
@@ -232,10 +236,11 @@ impl Forecast<'_> {
             Role::Alice => {
                 let what = "bob's part of the solution with its covariance, and two sums";
                 let solution = opening.one(what, [bob, bob + 2], bob * (bob + 2) + 2);
-                table.into_iter().chain([solution]).collect()
+                table.into_iter().chain(factor).chain([solution]).collect()
             }
             Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                vec![opening.table(), opening.one("bob's part of the intercept and of its variance", [1, 2], 2)]
+                let means = opening.one("bob's part of the intercept and of its variance", [1, 2], 2);
+                std::iter::once(opening.table()).chain(factor).chain([means]).collect()
             }
         }
     }
@@ -253,7 +258,8 @@ impl Forecast<'_> {
         let numbers = self.sizes.beside_table(self.role);
         if !self.leads {
             let elements = self.rows * self.masked() + lines + (alice + 1) * bob;
-            return ELEMENT * elements + 8 * numbers + COEFFICIENT * bob + keys + MESSAGES_OF_SEVERAL * MESSAGE;
+            let messages = MESSAGES_OF_SEVERAL + u64::from(self.sizes.opens_factor(self.role));
+            return ELEMENT * elements + 8 * numbers + COEFFICIENT * bob + keys + messages * MESSAGE;
         }
         let elements = self.rows * (self.masked() + self.passed_on()) + lines * lines;
         // To each of the others the coefficients of all but itself, and how many columns all have.
@@ -264,8 +270,18 @@ impl Forecast<'_> {
             false => 0,
         };
         let each = keys + 8 * (lines + 1) + MESSAGES_OF_SEVERAL * MESSAGE + tables;
-        let numbers = numbers - u64::from(self.both());
-        ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + lines * each
+        let factor = self.sizes.for_refits(self.role);
+        let numbers = numbers - u64::from(self.both()) - factor;
+        ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + lines * each + self.factors_told(factor)
+    }
+
+    /// Bytes of the factors that the leader sends where they open to all: its own to each of the others, and to each those of all but itself.
+    fn factors_told(&self, own: u64) -> u64 {
+        let of =
+            |columns: &u64| sealed::factor_numbers(*columns as usize, 0) + sealed::placed_numbers(*columns as usize);
+        let all: u64 = self.others.iter().map(|columns| 8 * (of(columns) as u64 + 1) + MESSAGE).sum();
+        let lines = self.others.len() as u64;
+        if own > 0 { lines * (8 * (own + 1) + MESSAGE) + (lines - 1) * all } else { 0 }
     }
 
     /// Numbers of the tables between any two of the others.
@@ -290,7 +306,10 @@ impl Forecast<'_> {
         let keys = greeting(self.study);
         let tables = self.sizes.folds().max(1);
         // Masked columns, the canary or the share of a further table.
-        let messages = MESSAGES + 2 * (tables - 1) + u64::from(self.both() && self.role == Role::Alice);
+        let both = self.both() && self.role == Role::Alice;
+        // With a penalty the places of columns stand in the message that has Bob's factor.
+        let factor = self.sizes.opens_factor(self.role) && (both || self.lambdas().is_none());
+        let messages = MESSAGES + 2 * (tables - 1) + u64::from(both) + u64::from(factor);
         let elements = self.rows * self.masked() + shared * tables;
         ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + keys + messages * MESSAGE
     }
@@ -303,24 +322,21 @@ impl Forecast<'_> {
     fn leaving(&self, declaration: Declaration) -> Leaving {
         let Forecast { leads, rows, alice, bob, .. } = *self;
         let (own, several) = (if leads { alice } else { bob }, self.study.is_of_several());
-        let (amount, reveals) = match declaration {
-            Declaration::Masked => (
-                format!(
-                    "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}{}",
-                    if leads { format!("{own} columns, the outcome") } else { format!("{own} columns") },
-                    rows * self.masked(),
-                    size(ELEMENT * rows * self.masked()),
-                    match self.passed_on() {
-                        _ if several && !leads => ", which pass by the leader to all others".to_string(),
-                        0 => String::new(),
-                        more => format!(
-                            "; to each of the {} others, with those of all but itself: {} in all",
-                            self.others.len(),
-                            size(ELEMENT * rows * (self.masked() + more)),
-                        ),
-                    }
-                ),
-                "nothing: each element is uniform for a party that does not hold its mask",
+        let amount = match declaration {
+            Declaration::Masked => format!(
+                "{rows} rows of {} and a canary, {} elements of {ELEMENT} bytes, {}{}",
+                if leads { format!("{own} columns, the outcome") } else { format!("{own} columns") },
+                rows * self.masked(),
+                size(ELEMENT * rows * self.masked()),
+                match self.passed_on() {
+                    _ if several && !leads => ", which pass by the leader to all others".to_string(),
+                    0 => String::new(),
+                    more => format!(
+                        "; to each of the {} others, with those of all but itself: {} in all",
+                        self.others.len(),
+                        size(ELEMENT * rows * (self.masked() + more)),
+                    ),
+                }
             ),
             Declaration::CrossProducts => {
                 let opened = self.opened();
@@ -330,28 +346,23 @@ impl Forecast<'_> {
                 let mut tables: Vec<String> = tables.collect();
                 // What opens to several parties is the same to each.
                 tables.dedup();
-                (format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns()), self.reveals())
+                format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns())
             }
-            Declaration::Summary => ("a few numbers".to_string(), "the fit's statistics"),
-            Declaration::MissingRows if several && leads => {
-                (format!("{rows} bits to each"), "which rows have a missing value at any other party")
+            Declaration::Summary => "a few numbers".to_string(),
+            Declaration::MissingRows if several && leads => format!("{rows} bits to each"),
+            Declaration::MissingRows => format!("{rows} bits"),
+            Declaration::Membership => membership(several, leads).0.to_string(),
+            Declaration::Coefficients if several && leads => {
+                format!("{} rows of the coefficient table, of all parties", alice + bob)
             }
-            Declaration::MissingRows => (format!("{rows} bits"), "which rows have a missing value here"),
-            Declaration::Membership if several => super::membership_of_several(leads),
-            Declaration::Membership => super::membership(),
-            Declaration::Coefficients if several && leads => (
-                format!("{} rows of the coefficient table, of all parties", alice + bob),
-                "the estimates with their standard errors",
-            ),
-            Declaration::Coefficients => {
-                (format!("{own} rows of the coefficient table"), "the estimates with their standard errors")
-            }
+            Declaration::Coefficients => format!("{own} rows of the coefficient table"),
             // None of these is declared by a sealed study.
             Declaration::PartialPrediction
             | Declaration::Outcome
             | Declaration::Weights
             | Declaration::Basis
             | Declaration::ProjectionTable
+            | Declaration::Covariance
             | Declaration::Prediction
             | Declaration::BatchEstimate
             | Declaration::BatchGram
@@ -361,30 +372,10 @@ impl Forecast<'_> {
             | Declaration::RecordUpdate
             | Declaration::MatchCounts
             | Declaration::SameRecords
-            | Declaration::Undeclarable => (String::new(), ""),
+            | Declaration::Undeclarable => String::new(),
         };
+        let reveals = Reveals::of(self.study, self.role, false).declared(declaration);
         Leaving { what: declaration.name(), amount, reveals }
-    }
-
-    /// What can be learnt from the tables that open.
-    fn reveals(&self) -> &'static str {
-        match (self.study.is_of_several(), self.leads) {
-            (true, _) if self.both() => {
-                "to each of the others, how the columns relate to those of every other party and to the outcome; the report has R squared of \
-                 each on all of them"
-            }
-            (true, true) => "to each of the others, how well all columns but its own together explain its own",
-            (true, false) => {
-                "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"
-            }
-            (false, true) if self.both() => {
-                "how the columns relate to bob's and, where bob holds it, to the outcome; the report has R squared of each"
-            }
-            (false, true) => {
-                "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
-            }
-            (false, false) => "how the columns relate to alice's and to the outcome; the report has R squared of each",
-        }
     }
 
     fn policy(&self) -> Vec<String> {
@@ -393,15 +384,7 @@ impl Forecast<'_> {
         let about = self.sizes.about_column(self.role);
         let several = self.study.is_of_several();
         let mut lines = vec![
-            match several {
-                true => {
-                    "sealed mode rests on parties that follow the protocol and on a dealer that colludes with none of them"
-                }
-                false => {
-                    "sealed mode rests on a peer that follows the protocol and on a dealer that colludes with neither party"
-                }
-            }
-            .to_string(),
+            format!("sealed mode rests on {}", Rests::of(several).on()),
             format!(
                 "at least {rows_per_column} rows for each column of all parties: {} here",
                 columns * rows_per_column
@@ -419,6 +402,12 @@ impl Forecast<'_> {
                     .unwrap_or_else(|| "no number of this data set is open from other runs".to_string()),
             ),
         ];
+        if self.sizes.opens_factor(self.role) {
+            lines.push(
+                "`sealed.refit` is true: factor, means and scales open with the table, and whoever has it fits sub-models without asking again"
+                    .to_string(),
+            );
+        }
         if let Some(range) = self.study.guarantee.range() {
             lines.push(format!(
                 "the study fixes the range: this party's part of the linear predictor is cut at {range}, either way, that number stands in \

@@ -4,8 +4,6 @@
 //! its rows, so that copies are ([`crate::read::content`]). What is known stands in the anchors, which together are an index of the
 //! ledgers whose anchors lie in one folder. A file that grows has no digest: it is known by its identity alone.
 
-use std::path::Path;
-
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, Registration};
 use serde::{Deserialize, Serialize};
@@ -13,15 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::anchors;
 use super::{LedgerFile, Place, locked};
 use crate::failure::Failure;
-use crate::read::{self, Identity, ReadError, content};
+use crate::read::{self, Identity, ReadError, Stated, content};
 
 /// A source of data as one role reads it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct DataFile<'a> {
     /// Whose columns of it are read: both parties may have theirs in one file, as in a rehearsal.
     pub role: Role,
     /// As the private file states it.
-    pub source: &'a Path,
+    pub source: Stated,
     /// The separator, where it is stated.
     pub separator: Option<u8>,
     /// The column of identifiers.
@@ -42,26 +40,26 @@ pub(super) struct Known {
 
 impl DataFile<'_> {
     /// By what it and where it is are known in anchors.
-    fn identity(&self) -> Option<Identity> {
-        let name = |of: &str| format!("{}: {of}", self.role.name());
-        let Identity { key, place, stamp } = read::identity(self.source)?;
-        Some(Identity { key: name(&key), place: name(&place), stamp })
+    fn identity(&self) -> Result<Option<Identity>, ReadError> {
+        let name = |of: &String| format!("{}: {of}", self.role.name());
+        let Some(Identity { key, parts, place, stamp }) = read::identity(&self.source)? else { return Ok(None) };
+        Ok(Some(Identity { key: name(&key), parts: parts.iter().map(name).collect(), place: name(&place), stamp }))
     }
 
     /// What it and its rows are known by.
     fn keys(&self, identity: &Identity) -> Result<Vec<String>, ReadError> {
         let digests = match self.grows {
             true => Vec::new(),
-            false => content::digests(self.source, self.separator, self.id)?,
+            false => content::digests(&self.source, self.separator, self.id)?,
         };
         let rows = digests.iter().map(|digest| format!("{}: rows {digest}", self.role.name()));
-        Ok(rows.chain([identity.key.clone()]).collect())
+        Ok(rows.chain([identity.key.clone()]).chain(identity.parts.iter().cloned()).collect())
     }
 
     fn refuse_elsewhere(&self, ledger: &Place, place: &str, keys: &[String]) -> Result<(), LedgerError> {
         match anchors::elsewhere(ledger, place, keys) {
             None => Ok(()),
-            Some(other) => Err(LedgerError::Elsewhere { data: self.source.display().to_string(), ledger: other }),
+            Some(other) => Err(LedgerError::Elsewhere { data: self.source.to_string(), ledger: other }),
         }
     }
 }
@@ -76,7 +74,7 @@ pub fn register(
     registration: &Registration,
 ) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
-    if let Some(identity) = file.identity() {
+    if let Some(identity) = file.identity()? {
         file.refuse_elsewhere(&ledger.storage().place, &identity.place, &file.keys(&identity)?)?;
     }
     ledger.register(registration)?;
@@ -91,10 +89,10 @@ pub fn register(
 /// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
 pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
     let place = ledger.storage().place.clone();
-    let Some(identity) = file.identity() else { return Ok(()) };
-    let seen = Known { data_set: data_set.to_owned(), stamp: Some(identity.stamp.clone()) };
+    let Some(identity) = file.identity()? else { return Ok(()) };
+    let seen = Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() };
     let known = place.read_anchor().map_err(LedgerError::from)?;
-    if known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
+    if seen.stamp.is_some() && known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
         return Ok(());
     }
     let keys = file.keys(&identity)?;
@@ -107,7 +105,7 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
         if other != data_set && ledger.account(other).is_ok() {
             tracing::warn!(
                 "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
-                file.source.display()
+                file.source
             );
             ledger.link(data_set, other)?;
         }
@@ -137,6 +135,7 @@ mod tests {
 
     use super::super::open_or_create;
     use super::*;
+    use crate::read::Chosen;
 
     /// A folder with a table, ledgers, and their anchors in one folder.
     struct Host(tempfile::TempDir);
@@ -191,9 +190,8 @@ mod tests {
         }
 
         fn file<'a>(&self, file: &str, id: Option<usize>, grows: bool) -> DataFile<'a> {
-            let path: &'static Path = Box::leak(self.path(file).into_boxed_path());
             let id = id.map(|id| ["id", "number"][id]);
-            DataFile { role: Role::Worker, source: path, separator: None, id, grows }
+            DataFile { role: Role::Worker, source: Stated::from(&self.path(file)), separator: None, id, grows }
         }
 
         fn spend(&self, ledger: &str, data_set: &str, file: &str, id: Option<usize>, mu: f64) {
@@ -235,6 +233,59 @@ mod tests {
         // One changed row makes it another table.
         host.write("changed.csv", &copy.replace('q', "z").replace("0.644", "0.645"));
         assert_eq!(host.register("a", "changed", "changed.csv", Some(0)).unwrap().sum, 0.0);
+    }
+
+    /// Registers what is read of an SQLite file, about persons who are in no other data set.
+    fn register_query(host: &Host, ledger: &str, data_set: &str, query: &str) -> Result<Account, Failure> {
+        let mut opened = host.ledger(ledger);
+        let ids = (0..30).map(|person| format!("{data_set} {person}"));
+        let persons = PersonDigests::new(&opened.key().unwrap(), ids, 1).unwrap();
+        let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 30, false).unwrap();
+        let registration = Registration { data_set: data_set.to_owned(), persons, budget, bounds: BTreeMap::new() };
+        let place = format!("sqlite:{}", host.path("base.db").display());
+        let source = Stated::new(place, Some(Chosen::Query(query.to_owned())));
+        let file = DataFile { role: Role::Worker, source, separator: None, id: None, grows: false };
+        let account = super::register(&mut opened, &file, &registration)?;
+        let plan = ReleasePlan::new(vec![PlannedRelease { label: "r".to_owned(), mu: 0.1 }]);
+        opened.reserve(data_set, data_set, &registration.persons, &[], "digest", &plan).unwrap();
+        Ok(account)
+    }
+
+    #[test]
+    fn a_second_data_set_over_a_table_of_a_data_base_shares_its_budget_or_is_refused_whatever_the_query_says() {
+        let host = Host::new();
+        let base = rusqlite::Connection::open(host.path("base.db")).unwrap();
+        base.execute_batch(
+            "CREATE TABLE visits (id, x); CREATE TABLE other (id, x); CREATE VIEW seen AS SELECT x * 2 AS y FROM visits;
+             WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 29) INSERT INTO visits SELECT i, i * 0.37 FROM n;
+             WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 29) INSERT INTO other SELECT i, i * 0.41 FROM n;",
+        )
+        .unwrap();
+        register_query(&host, "a", "visits", "SELECT id, x FROM visits").unwrap();
+        register_query(&host, "a", "doubled", "SELECT y + 1 AS z FROM seen WHERE y > 3").unwrap();
+        register_query(&host, "a", "other", "SELECT id, x FROM other").unwrap();
+        assert_eq!(host.sums("a", &["visits", "doubled", "other"]), [0.02, 0.02, 0.01]);
+        let refused = register_query(&host, "b", "again", "SELECT x FROM visits WHERE x < 5").unwrap_err();
+        assert!(matches!(refused, Failure::Ledger(LedgerError::Elsewhere { .. })), "{refused}");
+        assert!(host.ledger("b").accounts().next().is_none());
+        register_query(&host, "b", "new", "SELECT 1 AS x UNION ALL SELECT 2").unwrap();
+        // No text of a query is kept.
+        let kept = fs::read_to_string(host.places("a")[1].clone()).unwrap();
+        assert!(kept.contains("visits") && !kept.to_lowercase().contains("select") && !kept.contains("> 3"), "{kept}");
+    }
+
+    #[test]
+    fn a_file_of_a_folder_shares_the_budget_of_the_folder() {
+        let host = Host::new();
+        fs::create_dir(host.path("parts")).unwrap();
+        for part in ["1", "2"] {
+            let text = Host::table(|at| format!("{part}-{at}"), 0..20);
+            host.write(&format!("parts/{part}.csv"), &text);
+        }
+        // A pattern names any files; only Parquet is one table, so that what is known of it is looked at here.
+        let identity = |place: &str| read::identity(&Stated::from(&host.path(place))).unwrap().unwrap();
+        let (all, one) = (identity("parts/*.csv"), identity("parts/2.csv"));
+        assert!(all.parts.contains(&one.key) && !all.parts.contains(&all.key));
     }
 
     #[test]

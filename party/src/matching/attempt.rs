@@ -137,7 +137,7 @@ pub(super) fn names(job: &Job, word: &str) -> String {
 /// The match that was interrupted here and goes on with the same command.
 pub(super) fn unfinished(party: Party<'_>, purpose: MatchPurpose) -> Option<RunId> {
     let begun = journal::begun(&party.config.state)?;
-    let data = alignment::fingerprint(&party.config.data.file).ok()?;
+    let data = alignment::fingerprint(&party.config.source()).ok()?;
     (bound(party, purpose, data).ok()? == begun.bound).then_some(begun.run)
 }
 
@@ -158,7 +158,7 @@ fn bound(party: Party<'_>, purpose: MatchPurpose, data: Digest) -> Result<Digest
     );
     let pairs = match terms(party)?.protocol {
         MatchProtocol::Direct | MatchProtocol::Coordinator => None,
-        MatchProtocol::Linked => Some(alignment::fingerprint(linked::place(party)?)?),
+        MatchProtocol::Linked => Some(alignment::fingerprint(&linked::place(party)?.into())?),
     };
     let fields: [&[u8]; 6] =
         [&study.0, &decides.0, purpose.name().as_bytes(), &data.0, columns.as_bytes(), more.as_bytes()];

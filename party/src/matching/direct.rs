@@ -58,9 +58,9 @@ impl Work for DirectWork {
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
-        let data = alignment::fingerprint(&party.config.data.file)?;
+        let data = alignment::fingerprint(&party.config.source())?;
         let (records, rules) = records(party, self.0.purpose)?;
-        if alignment::fingerprint(&party.config.data.file)? != data {
+        if alignment::fingerprint(&party.config.source())? != data {
             let file = party.config.data.file.display();
             return Err(Abort::OwnData(format!("{file} changed while it was read: start again")).into());
         }
@@ -221,7 +221,7 @@ fn records(party: Party<'_>, purpose: MatchPurpose) -> Result<(Records, Rules), 
     names.sort_unstable();
     names.dedup();
     let file = &party.config.data.file;
-    let cells = read::texts(file, party.config.written().separator, &names)?;
+    let cells = read::texts(party.config.source(), party.config.written().separator, &names)?;
     // Two keys may be cut of one column.
     let found: BTreeMap<String, Ids> = names.iter().map(|name| (*name).to_string()).zip(cells).collect();
     let columns: Vec<(Source, Cells)> = sources

@@ -13,7 +13,7 @@ use super::least;
 use crate::alignment::wrong;
 use crate::failure::Failure;
 use crate::party::Party;
-use crate::read::{self, Request, Written};
+use crate::read::{self, Request, Stated, Written};
 
 /// The column of own record ids.
 const OWN: &str = "own_id";
@@ -40,21 +40,21 @@ pub(super) fn place(party: Party<'_>) -> Result<&Path, Failure> {
 /// A table that cannot be read, records that the data do not have, and records or pairs that stand there twice.
 pub(super) fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<(Pairs, u64), Failure> {
     let place = place(party)?;
-    let own = column(place, OWN, None, &Written::default())?;
-    let pairs = column(place, PAIR, None, &Written::default())?;
+    let own = column(&place.into(), OWN, None, &Written::default())?;
+    let pairs = column(&place.into(), PAIR, None, &Written::default())?;
     let config = party.config;
     let written = config.written();
     let id = config.matching.id.as_deref();
     let (ids, rows) = match id {
         Some(id) => {
-            let ids = column(&config.data.file, id, written.separator, &written)?;
+            let ids = column(&config.source(), id, written.separator, &written)?;
             let rows = ids.len();
             (Some(ids), rows)
         }
         None => {
             // Rows are counted as they are read for the fit.
             let request = Request { columns: Some(Vec::new()), written: written.clone(), ..Request::default() };
-            (None, read::read(&config.data.file, &request)?.rows())
+            (None, read::read(config.source(), &request)?.rows())
         }
     };
     let linked = Linked::new(&own, &pairs, ids.as_ref(), rows)
@@ -64,7 +64,7 @@ pub(super) fn read(party: Party<'_>, purpose: MatchPurpose) -> Result<(Pairs, u6
 }
 
 /// The cells of a column as they are written, none of them missing.
-fn column(file: &Path, name: &str, separator: Option<u8>, written: &Written) -> Result<Ids, Failure> {
+fn column(file: &Stated, name: &str, separator: Option<u8>, written: &Written) -> Result<Ids, Failure> {
     let request = Request {
         columns: Some(Vec::new()),
         id: Some(name.to_string()),

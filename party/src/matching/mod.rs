@@ -186,7 +186,7 @@ impl Work for LinkedWork {
 
     fn read(&self, job: &Job) -> Result<Ready, Failure> {
         let party = job.party();
-        let data = alignment::fingerprint(&party.config.data.file)?;
+        let data = alignment::fingerprint(&party.config.source())?;
         let (pairs, rows) = linked::read(party, self.0.purpose)?;
         Ok(Ready { pairs, rows, data })
     }

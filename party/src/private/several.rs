@@ -21,6 +21,7 @@ use crate::job::Job;
 use crate::ledger::LedgerFile;
 use crate::meet::{Met, Work};
 use crate::output::Folder;
+use crate::refit;
 use crate::several::LeaderSession;
 
 /// The fit of another party than the leader.
@@ -111,6 +112,8 @@ impl Work for SeveralLeaderFit {
 fn write<S: Session<Output: Borrow<Fit>>>(folder: &Folder, job: &Job, met: &Met<S>) -> Result<(Report, Exit), Failure> {
     let report = report(job, met);
     folder.report(&report)?;
+    let fit: &Fit = met.driven.output.borrow();
+    refit::keep(&job.config, fit.kept.as_ref())?;
     tracing::info!("the report is in {}", folder.path().display());
     Ok((report, Exit::Done))
 }

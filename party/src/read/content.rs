@@ -5,7 +5,6 @@
 //! other names, or in another format. Memory does not grow with the rows: the table is read twice.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use fedreg_common::data::Ids;
 use fedreg_common::data::column::is_missing;
@@ -14,7 +13,7 @@ use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
 use super::rows::Rows;
-use super::{Opened, ReadError};
+use super::{Opened, ReadError, Stated};
 
 /// Rows that are read at a time.
 const ROWS: usize = 8192;
@@ -30,7 +29,7 @@ const KINDS: usize = 8;
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result<Vec<Digest>, ReadError> {
+pub fn digests(source: &Stated, separator: Option<u8>, id: Option<&str>) -> Result<Vec<Digest>, ReadError> {
     let (mut columns, mut rows): (Vec<Column>, u64) = (Vec::new(), 0);
     let header = each_batch(source, separator, &mut |cells: &[Ids]| {
         columns.resize_with(columns.len().max(cells.len()), Column::default);
@@ -53,8 +52,28 @@ pub fn digests(source: &Path, separator: Option<u8>, id: Option<&str>) -> Result
     Ok(proofs.map(|table| table.digest(rows)).collect())
 }
 
+/// The digest of all rows in their order, and of the names of their columns.
+///
+/// # Errors
+/// A source that cannot be read.
+pub fn in_order(source: &Stated) -> Result<Digest, ReadError> {
+    let mut digest = Sha256::new();
+    digest.update(b"rows in their order 1");
+    let put = |digest: &mut Sha256, cell: &[u8]| {
+        digest.update((cell.len() as u64).to_le_bytes());
+        digest.update(cell);
+    };
+    let names = each_batch(source, None, &mut |cells: &[Ids]| {
+        for row in 0..cells.first().map_or(0, Ids::len) {
+            cells.iter().for_each(|column| put(&mut digest, column.bytes(row)));
+        }
+    })?;
+    names.iter().for_each(|name| put(&mut digest, name.as_bytes()));
+    Ok(Digest(digest.finalize().into()))
+}
+
 /// Gives the cells of some rows after the other, column by column, each by its value, and then the names of the columns.
-fn each_batch(source: &Path, separator: Option<u8>, give: &mut dyn FnMut(&[Ids])) -> Result<Vec<String>, ReadError> {
+fn each_batch(source: &Stated, separator: Option<u8>, give: &mut dyn FnMut(&[Ids])) -> Result<Vec<String>, ReadError> {
     let mut opened = Opened::open(source, separator)?;
     let (mut rows, names) = Rows::values(&mut opened);
     loop {
@@ -249,7 +268,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        digests(&path, None, id).unwrap()
+        digests(&Stated::from(&path), None, id).unwrap()
     }
 
     fn known(one: &[Digest], other: &[Digest]) -> bool {

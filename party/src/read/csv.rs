@@ -8,6 +8,7 @@ use std::io::{self, Cursor, Read};
 use csv::{ByteRecord, ReaderBuilder, Terminator};
 use fedreg_common::data::Place;
 
+use super::ranges::Rest;
 use super::rows::Rows;
 use super::typed::Cell;
 use super::{Bytes, Format, How, Opened, ReadError, Source, lines};
@@ -17,6 +18,7 @@ pub(super) const FORMAT: Format = Format {
     takes: |_| true,
     open: |found, how| match found.bytes {
         Bytes::File(file) => open(Box::new(file), &found.name, how, false),
+        Bytes::Object(ranges) => open(Box::new(Rest::all(ranges)), &found.name, how, false),
         Bytes::Unfinished(source) => open(source, &found.name, how, true),
     },
 };

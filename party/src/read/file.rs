@@ -6,22 +6,28 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use super::{Arrival, Bytes, Found, How, Identity, Opened, Origin, ReadError, of_bytes};
+use super::{Arrival, Bytes, Found, How, Identity, Opened, Origin, ReadError, Statement, of_bytes};
 
 /// How often a file is looked at that has not grown.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Every path.
-pub(super) const ORIGIN: Origin = Origin { takes: |_| true, identity, open };
+pub(super) const ORIGIN: Origin = Origin {
+    takes: |_| true,
+    statement: Statement::Path,
+    identity: |stated| Ok(identity(stated.place())),
+    open: |stated, how| open(stated.place(), how),
+};
 
 /// A file is known by its inode, so that links and other paths are the same file.
-fn identity(path: &Path) -> Option<Identity> {
+pub(super) fn identity(path: &Path) -> Option<Identity> {
     let about = fs::metadata(path).ok()?;
     let changed = about.modified().ok().and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
     Some(Identity {
         key: format!("file {}", number(path, &about)),
+        parts: Vec::new(),
         place: full(path),
-        stamp: format!("{} {}", about.len(), changed.map_or(0, |since| since.as_nanos())),
+        stamp: Some(format!("{} {}", about.len(), changed.map_or(0, |since| since.as_nanos()))),
     })
 }
 
@@ -49,7 +55,7 @@ pub(crate) fn full(path: &Path) -> String {
 }
 
 /// Opens a file. Its format is told by the first bytes, because names of files are what people make them.
-fn open(path: &Path, how: &How) -> Result<Opened, ReadError> {
+pub(super) fn open(path: &Path, how: &How) -> Result<Opened, ReadError> {
     let name = path.display().to_string();
     let failed = |source| ReadError::Open { file: name.clone(), source };
     let mut source = File::open(path).map_err(failed)?;

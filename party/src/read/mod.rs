@@ -8,32 +8,48 @@ mod arrow;
 pub mod content;
 mod csv;
 pub(crate) mod file;
+mod folder;
 mod lines;
+mod objects;
 mod packed;
 mod parquet;
 mod pipe;
+mod postgres;
+mod ranges;
 mod rows;
+mod sqlite;
+mod stated;
 mod typed;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedreg_common::data::{ColumnBuilder, DataError, Frame, Ids, Marks, check_names};
+use fedreg_common::exit::Exit;
 
 pub(crate) use self::csv::cells;
+use self::ranges::Ranges;
 use self::rows::Rows;
+pub(crate) use self::sqlite::BEGINNING as SQLITE;
+pub use self::stated::{Chosen, Stated};
+pub(crate) use self::stated::{after, holds_secret};
 
 /// Where tables come from: the first that takes a source opens it. The last takes every path.
-static ORIGINS: [Origin; 2] = [pipe::ORIGIN, file::ORIGIN];
+static ORIGINS: [Origin; 6] =
+    [pipe::ORIGIN, sqlite::ORIGIN, postgres::ORIGIN, objects::ORIGIN, folder::ORIGIN, file::ORIGIN];
 
 /// What bytes can hold: the first that takes them reads them. The last takes everything.
-static FORMATS: [Format; 4] = [arrow::FORMAT, parquet::FORMAT, packed::FORMAT, csv::FORMAT];
+static FORMATS: [Format; 5] = [arrow::FORMAT, parquet::FORMAT, packed::FORMAT, sqlite::FORMAT, csv::FORMAT];
+
+/// What is said of an address with a password.
+pub(crate) const SECRET: &str = "an address must hold no password and no key: passwords of data bases come from PGPASSWORD, from ~/.pgpass \
+    or from the file that `?passfile=` names, keys of stores from the environment or ~/.aws/credentials";
 
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";
@@ -62,9 +78,22 @@ trait Table: Send {
 struct Origin {
     /// Whether a source that is stated so is here.
     takes: fn(&Path) -> bool,
-    /// By what it is known again. Found without opening it: a pipe with a name can be opened once only.
-    identity: fn(&Path) -> Option<Identity>,
-    open: fn(&Path, &How) -> Result<Opened, ReadError>,
+    /// How its sources are stated.
+    statement: Statement,
+    /// By what it is known again. A file's is found without opening it: a pipe with a name can be opened once only.
+    identity: fn(&Stated) -> Result<Option<Identity>, ReadError>,
+    open: fn(&Stated, &How) -> Result<Opened, ReadError>,
+}
+
+/// How the sources of an origin are stated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Statement {
+    /// By the path of a table, which may be relative.
+    Path,
+    /// Otherwise, and it has one table.
+    Table,
+    /// Otherwise, and what of it is read is stated too.
+    Base,
 }
 
 /// How the bytes of a table are read.
@@ -78,10 +107,13 @@ struct Format {
 pub struct Identity {
     /// What it is, whatever leads to it.
     pub key: String,
+    /// What its rows are taken from, whatever leads to them: the files of a folder, the tables of a query. A source that takes rows
+    /// from one of them too is the same data set.
+    pub parts: Vec<String>,
     /// Where it is, written out.
     pub place: String,
-    /// What changes whenever its rows do.
-    pub stamp: String,
+    /// What changes whenever its rows do; nothing where only the rows themselves tell.
+    pub stamp: Option<String>,
 }
 
 /// How a source is opened.
@@ -124,6 +156,9 @@ struct Found {
 
 enum Bytes {
     File(File),
+    /// In a store, from which any part can be had.
+    #[cfg_attr(not(feature = "s3"), allow(dead_code))]
+    Object(Arc<dyn Ranges>),
     /// From a pipe, a socket or a file that still grows, whose writer may stop anywhere.
     Unfinished(Source),
 }
@@ -139,14 +174,64 @@ fn of_bytes(found: Found, how: &How) -> Result<Opened, ReadError> {
     (format.open)(found, how)
 }
 
+fn open(source: &Stated, how: &How) -> Result<Opened, ReadError> {
+    let origin = origin(source.place());
+    if holds_secret(source.place()) {
+        return Err(ReadError::stated(source.to_string(), SECRET));
+    }
+    match (origin.statement, source.chosen()) {
+        (Statement::Path | Statement::Table, Some(_)) => Err(ReadError::stated(
+            source.to_string(),
+            "this is no data base, of which `data.table` or `data.query` (--table, --query) could name a part",
+        )),
+        (Statement::Base, None) => Err(ReadError::stated(
+            source.to_string(),
+            "what of this data base is read is not stated: give `data.table` or `data.query` (--table, --query)",
+        )),
+        (Statement::Path | Statement::Table, None) | (Statement::Base, Some(_)) => (origin.open)(source, how),
+    }
+}
+
 /// By what a source is known again; nothing where there is none, or where nothing is known of it.
-pub fn identity(source: &Path) -> Option<Identity> {
-    (origin(source).identity)(source)
+///
+/// # Errors
+/// A data base that cannot be asked.
+pub fn identity(source: &Stated) -> Result<Option<Identity>, ReadError> {
+    (origin(source.place()).identity)(source)
+}
+
+/// A source as it is stated from every folder: a relative path is made absolute.
+///
+/// # Errors
+/// The working folder is gone.
+pub fn located(source: &Path) -> io::Result<PathBuf> {
+    match after(source, SQLITE) {
+        Some(file) => Ok(format!("{SQLITE}{}", std::path::absolute(file)?.display()).into()),
+        None if is_path(source) => std::path::absolute(source),
+        None => Ok(source.to_owned()),
+    }
+}
+
+/// Whether a source ends with its first reading, as a pipe does.
+pub(crate) fn ends_once_read(source: &Stated) -> bool {
+    let place = source.place();
+    let path = is_path(place) && !place.is_dir();
+    path && std::fs::metadata(place).map_or(place == Path::new(STDIN), |about| !about.is_file())
+}
+
+/// Whether a source is stated by a path at which there is nothing.
+pub(crate) fn is_absent(source: &Stated) -> bool {
+    is_path(source.place()) && std::fs::metadata(source.place()).is_err()
 }
 
 /// Whether a source is stated by its path, which may be relative.
 pub(crate) fn is_path(source: &Path) -> bool {
-    source == Path::new(STDIN) || std::ptr::eq(origin(source), &ORIGINS[ORIGINS.len() - 1])
+    source == Path::new(STDIN) || origin(source).statement == Statement::Path
+}
+
+/// Whether a source is a data base, of which a table or a query is read. Nothing of it names the data set.
+pub(crate) fn is_base(source: &Path) -> bool {
+    origin(source).statement == Statement::Base
 }
 
 /// What to read from a file.
@@ -196,7 +281,7 @@ impl Request {
 /// # Errors
 ///
 /// A source that cannot be read or is no table, a column that is not there, and everything that makes data unusable.
-pub fn read(source: &Path, request: &Request) -> Result<Frame, ReadError> {
+pub fn read(source: impl Into<Stated>, request: &Request) -> Result<Frame, ReadError> {
     Opened::open(source, request.written.separator)?.read(request)
 }
 
@@ -205,7 +290,7 @@ pub fn read(source: &Path, request: &Request) -> Result<Frame, ReadError> {
 /// # Errors
 ///
 /// As [`read`]; a column of numbers with fractions.
-pub fn texts(source: &Path, separator: Option<u8>, names: &[&str]) -> Result<Vec<Ids>, ReadError> {
+pub fn texts(source: impl Into<Stated>, separator: Option<u8>, names: &[&str]) -> Result<Vec<Ids>, ReadError> {
     let mut opened = Opened::open(source, separator)?;
     let mut rows = Rows::texts(&mut opened, names)?;
     opened.table.next(usize::MAX, &mut rows)?;
@@ -217,7 +302,7 @@ pub fn texts(source: &Path, separator: Option<u8>, names: &[&str]) -> Result<Vec
 /// # Errors
 ///
 /// A source that cannot be read or is no table, and a header with empty or repeated names.
-pub fn header(source: &Path, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
+pub fn header(source: impl Into<Stated>, separator: Option<u8>) -> Result<Vec<String>, ReadError> {
     Ok(Opened::open(source, separator)?.columns().to_vec())
 }
 
@@ -241,8 +326,8 @@ impl Opened {
     /// # Errors
     ///
     /// As [`header`].
-    pub fn open(source: &Path, separator: Option<u8>) -> Result<Opened, ReadError> {
-        (origin(source).open)(source, &How::whole(separator))
+    pub fn open(source: impl Into<Stated>, separator: Option<u8>) -> Result<Opened, ReadError> {
+        open(&source.into(), &How::whole(separator))
     }
 
     /// Opens complete CSV from anywhere; `name` stands for it in messages.
@@ -306,9 +391,9 @@ impl Batches {
     /// # Errors
     ///
     /// As [`read`], as far as the header shows it.
-    pub fn open(source: &Path, request: &Request, arrival: &Arrival) -> Result<Batches, ReadError> {
+    pub fn open(source: impl Into<Stated>, request: &Request, arrival: &Arrival) -> Result<Batches, ReadError> {
         let how = How { torn: request.torn, arrival: arrival.clone(), ..How::whole(request.written.separator) };
-        (origin(source).open)(source, &how)?.batches(request)
+        open(&source.into(), &how)?.batches(request)
     }
 
     /// Reads CSV or an Arrow IPC stream from a pipe, told apart by the first bytes; `name` stands for it in messages.
@@ -404,9 +489,52 @@ pub enum ReadError {
         /// The error beneath.
         source: DataError,
     },
+    /// A source that is not stated as it must be.
+    #[error("{file}: {problem}")]
+    Stated {
+        /// The source.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A data base or a store that cannot be reached, or does not answer.
+    #[error("{file}: {problem}")]
+    Unreachable {
+        /// The source.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A data base or a store that does not let us in.
+    #[error("{file}: {problem}")]
+    Refused {
+        /// The source.
+        file: String,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl ReadError {
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        match self {
+            ReadError::Open { .. }
+            | ReadError::Read { .. }
+            | ReadError::Format { .. }
+            | ReadError::Ragged { .. }
+            | ReadError::Type { .. }
+            | ReadError::Data { .. } => Exit::Data,
+            ReadError::Stated { .. } => Exit::Usage,
+            ReadError::Unreachable { .. } => Exit::Unreachable,
+            ReadError::Refused { .. } => Exit::Refused,
+        }
+    }
+
+    fn stated(file: impl Into<String>, problem: impl Into<String>) -> ReadError {
+        ReadError::Stated { file: file.into(), problem: problem.into() }
+    }
+
     fn format(file: &str, problem: impl Into<String>) -> ReadError {
         ReadError::Format { file: file.to_owned(), problem: problem.into() }
     }
@@ -465,7 +593,27 @@ mod tests {
         assert_eq!(message("a.csv", b"x,\0\n1,2\n"), "a.csv: the header has zero bytes; this is no text file");
         let missing = folder.path().join("none.csv");
         assert!(chain(&read(&missing, &Request::default()).unwrap_err()).starts_with("cannot open "));
-        assert!(chain(&read(folder.path(), &Request::default()).unwrap_err()).contains("this is a folder"));
+        assert!(chain(&read(folder.path(), &Request::default()).unwrap_err()).contains("this is no Parquet file"));
+    }
+
+    /// How long a source takes that the environment names: all of its columns as numbers, the id apart.
+    #[test]
+    #[ignore = "a measurement, which examples/compare/sources.py takes"]
+    fn reading_takes() {
+        let variable = |name: &str| std::env::var(name).ok();
+        let table = variable("FEDREG_READ_TABLE").map(Chosen::Table);
+        let source = Stated::new(variable("FEDREG_READ").unwrap(), table);
+        let passes = variable("FEDREG_READ_PASSES").map_or(1, |passes| passes.parse().unwrap());
+        for _ in 0..passes {
+            let start = std::time::Instant::now();
+            let frame = read(&source, &Request::default()).unwrap();
+            println!(
+                "{} rows, {} columns: {:.3} s",
+                frame.rows(),
+                frame.names().count(),
+                start.elapsed().as_secs_f64()
+            );
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! always text: `1` in a text column is a level and not a number. Dates and timestamps can be ids, written as ISO 8601 has them.
 
 use std::cell::Cell as Flag;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -19,16 +19,18 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use rayon::prelude::*;
 
+use super::ranges::{Ranges, Rest};
 use super::rows::{Lane, Rows};
 use super::typed::{self, Cell, Meaning};
 use super::{Bytes, Format, Found, Opened, ReadError};
 
 /// Files that begin or are named as Parquet.
 pub(super) const FORMAT: Format = Format {
-    takes: |found| matches!(found.bytes, Bytes::File(_)) && (found.start == START || is_named(found)),
+    takes: |found| !matches!(found.bytes, Bytes::Unfinished(_)) && (found.start == START || is_named(found)),
     open: |found, _| match found.bytes {
-        Bytes::File(source) if found.start == START => open(source, &found.name),
-        Bytes::File(_) | Bytes::Unfinished(_) => {
+        Bytes::File(file) if found.start == START => open(Arc::new(file), &found.name),
+        Bytes::Object(object) if found.start == START => open(object, &found.name),
+        Bytes::File(_) | Bytes::Object(_) | Bytes::Unfinished(_) => {
             Err(ReadError::format(&found.name, "the name says Parquet, but the file does not begin as one"))
         }
     },
@@ -49,36 +51,12 @@ fn is_named(found: &Found) -> bool {
     Path::new(&found.name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"))
 }
 
-/// A file that several threads read, each at places of its own: clones of a [`File`] have one position in common.
-struct Shared(Arc<File>);
-
-/// What stands in it from a place on.
-struct Rest {
-    file: Arc<File>,
-    place: u64,
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, place)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, place)
-}
-
-impl Read for Rest {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = read_at(&self.file, bytes, self.place)?;
-        self.place += read as u64;
-        Ok(read)
-    }
-}
+/// What several threads read, each at places of its own.
+struct Shared(Arc<dyn Ranges>);
 
 impl Length for Shared {
     fn len(&self) -> u64 {
-        Length::len(&*self.0)
+        self.0.size()
     }
 }
 
@@ -86,7 +64,7 @@ impl ChunkReader for Shared {
     type T = BufReader<Rest>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(BufReader::with_capacity(HEADER, Rest { file: Arc::clone(&self.0), place: start }))
+        Ok(BufReader::with_capacity(HEADER, Rest { ranges: Arc::clone(&self.0), place: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Page, ParquetError> {
@@ -97,7 +75,7 @@ impl ChunkReader for Shared {
         if room < length as u64 {
             return Err(ParquetError::EOF(format!("expected to read {length} bytes, {room} are there")));
         }
-        Rest { file: Arc::clone(&self.0), place: start }.read_exact(&mut bytes)?;
+        Rest { ranges: Arc::clone(&self.0), place: start }.read_exact(&mut bytes)?;
         Ok(bytes.into())
     }
 }
@@ -106,6 +84,7 @@ impl ChunkReader for Shared {
 struct Table {
     file: String,
     reader: SerializedFileReader<Shared>,
+    bytes: Arc<dyn Ranges>,
     picks: Vec<Pick>,
     /// The row group that comes next.
     group: usize,
@@ -126,13 +105,13 @@ struct Pick {
     open: Option<ColumnReader>,
 }
 
-fn open(source: File, file: &str) -> Result<Opened, ReadError> {
+fn open(bytes: Arc<dyn Ranges>, file: &str) -> Result<Opened, ReadError> {
     guarded(file, || {
-        let reader = SerializedFileReader::new(Shared(Arc::new(source))).map_err(|error| damaged(file, &error))?;
+        let reader = SerializedFileReader::new(Shared(Arc::clone(&bytes))).map_err(|error| damaged(file, &error))?;
         let fields = reader.metadata().file_metadata().schema_descr().root_schema().get_fields();
         let names = fields.iter().map(|field| field.name().to_owned()).collect();
         let file = file.to_owned();
-        let table = Table { file, reader, picks: Vec::new(), group: 0, left: 0, row: 0, broken: false };
+        let table = Table { file, reader, bytes, picks: Vec::new(), group: 0, left: 0, row: 0, broken: false };
         Opened::new(&table.file.clone(), names, table)
     })
 }
@@ -188,6 +167,12 @@ impl Table {
             .map_err(|_| unreadable(&self.file, "a negative number of rows"))?;
         rows.room(self.left)?;
         self.group = index + 1;
+        let columns = self.picks.iter().filter_map(|pick| groups[index].columns().get(pick.leaf));
+        let parts: Vec<Range<u64>> = columns
+            .map(|column| column.byte_range())
+            .map(|(start, length)| start..start.saturating_add(length))
+            .collect();
+        self.bytes.expect(&parts);
         Ok(true)
     }
 }
@@ -391,6 +376,7 @@ fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ReadError>) -> Result
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
     use std::path::PathBuf;
     use std::sync::Arc;
@@ -624,7 +610,7 @@ mod tests {
         };
         let csv = folder.path().join("b.csv");
         std::fs::write(&csv, format!("f,d,x,t,n\n{}", rows.rev().map(row).collect::<String>())).unwrap();
-        let digests = |path: &PathBuf| crate::read::content::digests(path, None, None).unwrap();
+        let digests = |path: &PathBuf| crate::read::content::digests(&path.into(), None, None).unwrap();
         assert_eq!(digests(&path)[0], digests(&csv)[0]);
     }
 

@@ -3,12 +3,13 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use super::{Bytes, Found, How, Opened, Origin, ReadError, STDIN, Source, of_bytes};
+use super::{Bytes, Found, How, Opened, Origin, ReadError, STDIN, Source, Statement, of_bytes};
 
 /// Standard input. Nothing is known of where it comes from.
 pub(super) const ORIGIN: Origin = Origin {
     takes: |stated| stated == Path::new(STDIN),
-    identity: |_| None,
+    statement: Statement::Table,
+    identity: |_| Ok(None),
     open: |_, how| open(Box::new(io::stdin()), "standard input", how),
 };
 

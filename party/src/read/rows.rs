@@ -173,6 +173,41 @@ impl Rows {
         self.targets.iter_mut().map(move |target| Lane { target, torn, file })
     }
 
+    /// Lets another table put rows into some of the columns, those of which `inside` is true: there they are columns `places` of a table
+    /// with a name of its own. Says how many rows came; they count once [`Rows::end`] says so of all columns.
+    ///
+    /// # Errors
+    ///
+    /// As `put`.
+    pub(super) fn within(
+        &mut self,
+        file: &str,
+        inside: &[bool],
+        places: &[usize],
+        put: impl FnOnce(&mut Rows) -> Result<(), ReadError>,
+    ) -> Result<usize, ReadError> {
+        let all = take(&mut self.targets);
+        let (mut own, mut others) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
+        for (target, inside) in all.into_iter().zip(inside) {
+            if *inside { own.push(target) } else { others.push(target) }
+        }
+        let mut rows = Rows {
+            file: file.to_owned(),
+            width: self.width,
+            picks: places.to_vec(),
+            targets: own,
+            places: self.places.clone(),
+            any: self.any,
+            torn: self.torn,
+            failed: None,
+        };
+        let put = put(&mut rows);
+        let (mut own, mut others) = (rows.targets.into_iter(), others.into_iter());
+        self.targets = inside.iter().filter_map(|inside| if *inside { own.next() } else { others.next() }).collect();
+        self.failed = rows.failed;
+        put.map(|()| rows.places.len() - self.places.len())
+    }
+
     /// Says that the cells of a given number of rows are all there, which stand one after the other from `first` on.
     ///
     /// # Errors

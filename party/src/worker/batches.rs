@@ -247,7 +247,7 @@ impl Source {
     /// # Errors
     /// A file that cannot be read or is no table, a column that is not there.
     pub fn open(config: &Config, encoding: Encoding, rows: u64, how: &Arrival) -> Result<Source, ReadError> {
-        let batches = Batches::open(&config.data.file, &encoding.request, how)?;
+        let batches = Batches::open(config.source(), &encoding.request, how)?;
         let at_once = how.follow || config.reads_stdin();
         Ok(Source::new(batches, encoding, rows, at_once))
     }
@@ -408,7 +408,7 @@ pub(crate) fn each_id(config: &Config, study: &Study<Sites>, mut give: impl FnMu
         return Err(needs_a_file(study));
     }
     let encoding = Encoding::new(study, config.written());
-    let mut batches = Batches::open(&config.data.file, &encoding.lenient().request, &Arrival::default())?;
+    let mut batches = Batches::open(config.source(), &encoding.lenient().request, &Arrival::default())?;
     let mut row = 0u64;
     while let Some(frame) = batches.next(ROWS)? {
         match frame.ids() {

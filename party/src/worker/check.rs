@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use fedreg_common::explanation::site_leaves;
 use fedreg_common::methods::registry;
-use fedreg_common::privacy::release::Discloses;
-use fedreg_common::star::message::Body;
-use fedreg_common::study::{Guarantee, Protocol};
+use fedreg_common::study::Protocol;
 use serde::Serialize;
 
 use super::batches::{Arrival, Encoding, Source};
@@ -89,16 +88,7 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         terms: study.method.coefficients.clone(),
         protocol: study.protocol(),
         certificate: identity.facts().names.clone(),
-        leaves: match study.guarantee {
-            Guarantee::Private(_) => shapes
-                .iter()
-                .flat_map(|shape| Body::noised(shape.kind, Vec::new()).discloses())
-                .map(|declaration| format!("{} with noise", declaration.name()))
-                .collect(),
-            Guarantee::Plain => {
-                study.disclosures().declared().iter().map(|declaration| declaration.name().to_string()).collect()
-            }
-        },
+        leaves: site_leaves(&study).map_err(usage)?.into_iter().map(|leaves| leaves.what).collect(),
         privacy: privacy.map(|cost| cost.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
     })

@@ -10,12 +10,14 @@ use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_proto::certs_cli::{self, CertsCommand};
 use fedreg_proto::shell;
+use fedreg_proto::wizard::{self, StudyCommand};
 
 use super::batches::Arrival;
 use super::config::{Config, Overrides};
 use super::privacy::WORKER;
 use super::{check, estimate, join, predict};
 use crate::check::CheckArguments;
+use crate::config::TableAtHand;
 use crate::drive::Patience;
 use crate::failure::Failure;
 use crate::interrupts::with_interrupts;
@@ -42,6 +44,8 @@ enum Command {
     Privacy(PrivacyCommand<Overrides>),
     /// Make, sign and show certificates
     Certs(CertsCommand),
+    /// Begin a study with a folder for everybody, or say what a study lets leave whom
+    Study(StudyCommand<TableAtHand>),
 }
 
 #[derive(Debug, Args)]
@@ -85,6 +89,7 @@ pub fn run(arguments: &[OsString]) -> Exit {
         Command::Predict(arguments) => predict::run(&arguments).map(|()| Exit::Done),
         Command::Privacy(command) => privacy::run(&WORKER, Role::Worker, &command).map(|()| Exit::Done),
         Command::Certs(command) => Ok(certs_cli::run(&command, &mut std::io::stdout()).map(|()| Exit::Done)?),
+        Command::Study(command) => Ok(wizard::run(Some(Role::Worker), &command).map(|()| Exit::Done)?),
     })
 }
 

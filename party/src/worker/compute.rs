@@ -134,6 +134,11 @@ impl Prepared {
         Ok(())
     }
 
+    /// A digest of the rows that were read, in their order.
+    pub(crate) fn content(&self) -> [u8; 32] {
+        self.source.content()
+    }
+
     /// Whose rows were read.
     pub(crate) fn ids(&self) -> &[Vec<u8>] {
         self.local.ids()

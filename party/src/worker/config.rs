@@ -112,7 +112,7 @@ impl Config {
         }
         let config: Config = layers.finish(&REQUIRED)?;
         check_address("coordinator", &config.coordinator)?;
-        config.data.written()?;
+        config.data.check(config.privacy.data_set.as_deref())?;
         check_largest_epsilon(config.policy.max_epsilon)?;
         Ok(config)
     }

@@ -107,7 +107,7 @@ pub fn run(arguments: &Arguments, input: impl Read + Send + 'static, output: &mu
     let written = arguments.table.written()?;
     let request = Request { columns: Some(columns), levels, written, ..Request::default() };
     let batches = match &arguments.data {
-        Some(source) => Batches::open(source, &request, &Arrival::default())?,
+        Some(source) => Batches::open(arguments.table.terms(source.clone())?.source(), &request, &Arrival::default())?,
         None => Batches::from_pipe(input, "standard input", &request)?,
     };
     let encoding = Encoding::of_columns(terms, arguments.outcome.clone(), !arguments.no_intercept, request);

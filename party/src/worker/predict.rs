@@ -1,7 +1,7 @@
 //! Predictions with the function or the coefficients in a report: anyone who has it can make them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use fedreg_common::data::DataError;
@@ -17,7 +17,7 @@ use nalgebra::DMatrix;
 use crate::config::TableFlags;
 use crate::failure::Failure;
 use crate::output;
-use crate::read::{Opened, ReadError, Request, Written};
+use crate::read::{Opened, ReadError, Request, Stated, Written};
 use crate::show::shown;
 
 /// Rows that are predicted together.
@@ -58,10 +58,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                 Some(_) => Abort::Refused(error.to_string()).into(),
                 None => unreadable(error.to_string()),
             })?;
-            predictions(function, &arguments.data, written)?
+            predictions(function, arguments.table.terms(arguments.data.clone())?.source(), written)?
         }
         None => {
-            let table = Opened::open(&arguments.data, written.separator)?;
+            let table = Opened::open(arguments.table.terms(arguments.data.clone())?.source(), written.separator)?;
             let (model, intercept, slopes) = linear(&report, study.as_ref(), table.columns(), &unreadable)?;
             model.each(table, written, |x| {
                 let row = |row| x.row(row).iter().zip(&slopes).fold(intercept, |sum, (x, slope)| sum + slope * x);
@@ -95,7 +95,7 @@ pub fn csv(predictions: &[f64]) -> String {
 ///
 /// # Errors
 /// A table that cannot be read or lacks a column.
-pub fn predictions(function: &Function, data: &Path, written: Written) -> Result<Vec<f64>, Failure> {
+pub fn predictions(function: &Function, data: impl Into<Stated>, written: Written) -> Result<Vec<f64>, Failure> {
     let names: Vec<&str> = function.inputs.iter().map(|input| input.column.as_str()).collect();
     let mut levels = function.levels();
     // The encoded names of truth values are in capitals, whatever the study writes.

@@ -8,7 +8,7 @@ use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, PersonDigeste
 use fedreg_common::privacy::mechanism::records::{Costs, NoisedRecords, PerRecord, Spending};
 use fedreg_common::privacy::sampler::NoisePool;
 use fedreg_common::session::Abort;
-use fedreg_common::star::site::charge::{Claim, RunLedger, suits};
+use fedreg_common::star::site::charge::{Claim, RunLedger, about, suits};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{Guarantee, PrivateTerms, SiteMethod, Sites, Study};
 
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::ledger::{self, DataFile, LedgerFile};
 use crate::plain::{self, PlainLine};
 use crate::privacy::not_private;
-use crate::read::ReadError;
+use crate::read::{self, ReadError};
 
 /// A worker's side of a private study: what it spends and keeps beside the run.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl<'a> Private<'a> {
 
     /// Records that the file of a stream has now; `None` where there is no file to be counted.
     fn records(self) -> Result<Option<u64>, Failure> {
-        if self.config.reads_stdin() || !self.config.data.file.is_file() {
+        if read::ends_once_read(&self.config.source()) || read::is_absent(&self.config.source()) {
             return Ok(None);
         }
         Ok(Some(self.source(1, &Arrival::default())?.count()?))
@@ -118,7 +118,7 @@ impl<'a> Private<'a> {
     /// What tells this worker's file from others.
     fn data_file(self) -> DataFile<'a> {
         let Private { config, study, .. } = self;
-        let (source, id) = (config.data.file.as_path(), study.head.rows.id.as_deref());
+        let (source, id) = (config.source(), study.head.rows.id.as_deref());
         DataFile { role: Role::Worker, source, separator: config.written().separator, id, grows: follows(study) }
     }
 
@@ -147,8 +147,23 @@ impl<'a> Private<'a> {
             && let Ok(mut ledger) = self.open()
         {
             PersonDigests::new(&ledger.key()?, prepared.ids(), study.rows_per_person())?;
+            if !follows(study) && !read::is_path(config.source().place()) {
+                self.same_rows(&mut ledger, &prepared.content())?;
+            }
         }
         Ok(prepared)
+    }
+
+    /// Ends runs of this study that were interrupted and were begun with other rows, before anybody is contacted: others than this worker
+    /// may change what a data base holds.
+    fn same_rows(self, ledger: &mut Ledger<LedgerFile>, content: &[u8]) -> Result<(), Failure> {
+        let (data_set, study) = (self.config.data_set(), self.study.digest().to_string());
+        let now = about(&study, &ledger.key()?, content);
+        let begun = ledger.unfinished_of(&data_set, &study);
+        let other = begun.into_iter().find(|(_, before)| *before != now).map(|(run, _)| run.to_owned());
+        let Some(run) = other else { return Ok(()) };
+        ledger.finish(&run)?;
+        Err(Failure::Moved { data: self.config.source().to_string(), run })
     }
 
     /// Opens the ledger for a run. Nothing is spent yet.

@@ -2,16 +2,14 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use fedreg_common::id::{Digest, RunId};
 use fedreg_common::methods::vertical::message::Dealt;
 use fedreg_common::secure::product::{RowShape, SeveralShape, Shape, Side, VectorShape, WeightedShape};
-use fedreg_common::secure::ring::{Elements, ROWS, Width};
+use fedreg_common::secure::ring::{Elements, Incoming, ROWS, Width};
 use fedreg_common::session::{Order, PeerFault};
 
-use super::decode::elements;
 use super::{Wire, checked, garbage};
-use crate::limits::CHUNK_BYTES;
+use crate::limits::{CHUNK_BYTES, CHUNK_VALUES};
 use crate::link::Notice;
 use crate::wire::{self, dealer_frame, dealer_order};
 
@@ -147,11 +145,9 @@ pub fn answer_frames(answer: Answer) -> Vec<wire::DealerFrame> {
 }
 
 fn in_chunks(begin: dealer_frame::Kind, entries: &Elements) -> Vec<dealer_frame::Kind> {
-    let mut bytes = Bytes::from(entries.to_bytes());
-    let chunks = std::iter::from_fn(|| {
-        let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
-        (!chunk.is_empty()).then_some(dealer_frame::Kind::Chunk(chunk))
-    });
+    let words = (0..).step_by(CHUNK_VALUES);
+    let chunks = words.map_while(|first| entries.bytes_from(first, CHUNK_VALUES));
+    let chunks = chunks.map(|chunk| dealer_frame::Kind::Chunk(chunk.into()));
     std::iter::once(begin).chain(chunks).collect()
 }
 
@@ -171,10 +167,9 @@ pub struct AnswerDecoder {
 struct Open {
     /// The first row block, of corrections of rows.
     first: Option<u64>,
-    width: Width,
     /// Bytes in all.
     whole: u64,
-    bytes: Vec<u8>,
+    elements: Incoming,
 }
 
 impl AnswerDecoder {
@@ -267,22 +262,26 @@ impl AnswerDecoder {
             return Err(PeerFault::Length { what: "a correction", came: elements, expected });
         }
         let whole = elements.saturating_mul(width.bytes() as u64);
-        self.open = Some(Open { first, width, whole, bytes: Vec::new() });
+        // Memory is taken as they come.
+        let incoming = usize::try_from(elements).ok().and_then(|count| Incoming::new(width, count));
+        let elements =
+            incoming.ok_or_else(|| garbage(format!("a correction of {elements} elements, more than memory holds")))?;
+        self.open = Some(Open { first, whole, elements });
         Ok(None)
     }
 
     fn chunk(&mut self, mut open: Open, chunk: &[u8]) -> Result<Option<Answer>, PeerFault> {
-        let left = open.whole - open.bytes.len() as u64;
+        let left = open.whole - open.elements.bytes() as u64;
         let expected = left.min(CHUNK_BYTES as u64);
         if chunk.len() as u64 != expected {
             return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
         }
-        open.bytes.extend_from_slice(chunk);
+        open.elements.push(chunk).map_err(|error| garbage(error.to_string()))?;
         if expected < left {
             self.open = Some(open);
             return Ok(None);
         }
-        let entries: Elements = elements(open.width, &open.bytes)?;
+        let entries: Elements = open.elements.finish().map_err(|error| garbage(error.to_string()))?;
         let Some((order, passed)) = self.expected.front_mut() else { return Ok(None) };
         let Some(first) = open.first else {
             self.expected.pop_front();

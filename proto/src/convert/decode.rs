@@ -11,7 +11,7 @@ use fedreg_common::methods::vertical::message::{
     Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Product, Results, Share, Table,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
-use fedreg_common::secure::ring::{Elements, Width};
+use fedreg_common::secure::ring::{Elements, Incoming, Width};
 use fedreg_common::session::PeerFault;
 use std::ops::RangeInclusive;
 
@@ -31,6 +31,8 @@ struct Open {
     payload: u64,
     values: Vec<f64>,
     bytes: Vec<u8>,
+    /// Of a message that is elements and nothing else.
+    elements: Option<Incoming>,
     /// Entries announced.
     entries: u64,
     keys: Vec<(String, Digest)>,
@@ -104,13 +106,14 @@ impl Open {
         }
 
         // Address space only: memory is taken as the values arrive.
-        let (mut values, mut bytes) = (Vec::new(), Vec::new());
-        let reserved = usize::try_from(count).is_ok_and(|count| {
-            let reserved = match head.raw() {
-                true => bytes.try_reserve_exact(count * unit as usize),
-                false => values.try_reserve_exact(count),
-            };
-            reserved.is_ok()
+        let (mut values, mut bytes, mut elements) = (Vec::new(), Vec::new(), None);
+        let reserved = usize::try_from(count).is_ok_and(|count| match (head.elements(), head.raw()) {
+            (Some(width), _) => {
+                elements = Incoming::new(width, count);
+                elements.is_some()
+            }
+            (None, true) => bytes.try_reserve_exact(count * unit as usize).is_ok(),
+            (None, false) => values.try_reserve_exact(count).is_ok(),
         });
         if !reserved {
             return Err(garbage(format!("{count} values of {}, more than memory holds", head.what)));
@@ -121,6 +124,7 @@ impl Open {
             payload: start.payload,
             values,
             bytes,
+            elements,
             entries: start.entries,
             keys: Vec::new(),
             coefficients: Vec::new(),
@@ -134,6 +138,9 @@ impl Open {
         }
         if chunk.len() as u64 != expected {
             return Err(garbage(format!("a chunk of {} bytes, expected {expected}", chunk.len())));
+        }
+        if let Some(elements) = &mut self.elements {
+            return elements.push(chunk).map_err(|error| garbage(error.to_string()));
         }
         if self.head.raw() {
             self.bytes.extend_from_slice(chunk);
@@ -189,7 +196,8 @@ impl Open {
     }
 
     fn payload_left(&self) -> u64 {
-        self.payload - (self.bytes.len() + size_of_val(self.values.as_slice())) as u64
+        let elements = self.elements.as_ref().map_or(0, Incoming::bytes);
+        self.payload - (self.bytes.len() + elements + size_of_val(self.values.as_slice())) as u64
     }
 
     fn entries_left(&self) -> u64 {
@@ -197,7 +205,8 @@ impl Open {
     }
 
     fn finish(self) -> Result<Message, PeerFault> {
-        let Open { header, head, mut values, bytes, keys, coefficients, .. } = self;
+        let Open { header, head, mut values, bytes, elements: came, keys, coefficients, .. } = self;
+        let whole = came.map(|came| came.finish().map_err(|error| garbage(error.to_string()))).transpose()?;
         // It is at most the number of values, which are in memory.
         let mut split_off = || values.split_off(usize::try_from(head.split).unwrap_or(usize::MAX).min(values.len()));
         let mut body = head.body;
@@ -217,8 +226,9 @@ impl Open {
             | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
             Body::Partial(Partial { values: empty, .. }) => *empty = values.into(),
-            Body::Masked(masked) => masked.entries = elements(masked.entries.width(), &bytes)?,
-            Body::Product(product) => product.entries = elements(product.entries.width(), &bytes)?,
+            Body::Masked(Masked { entries, .. }) | Body::Product(Product { entries, .. }) => {
+                *entries = whole.ok_or_else(|| missing("elements"))?;
+            }
             Body::Match(Match::Part(part)) => part.bytes = bytes,
             Body::Share(share) => {
                 let width = share.canary.width();
@@ -289,6 +299,14 @@ impl Head {
                 | Body::Product(_)
                 | Body::Match(Match::Part(_))
         )
+    }
+
+    /// The ring of a message that is elements and nothing else.
+    fn elements(&self) -> Option<Width> {
+        if let Body::Masked(Masked { entries, .. }) | Body::Product(Product { entries, .. }) = &self.body {
+            return Some(entries.width());
+        }
+        None
     }
 
     /// Bytes of a value.
@@ -468,7 +486,7 @@ fn empty(words: u32) -> Result<Elements, PeerFault> {
 }
 
 /// As many elements as there are bytes for.
-pub(super) fn elements(width: Width, bytes: &[u8]) -> Result<Elements, PeerFault> {
+fn elements(width: Width, bytes: &[u8]) -> Result<Elements, PeerFault> {
     Elements::from_bytes(width, bytes.len() / width.bytes(), bytes).map_err(|error| garbage(error.to_string()))
 }
 

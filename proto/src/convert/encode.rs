@@ -48,7 +48,9 @@ impl Iterator for Frames {
 enum Payload {
     /// A vector, and how much of it is on its way.
     Values(Values, usize),
-    /// Bits of a mask, a lattice vector, or elements of the ring.
+    /// Elements of the ring, and how many of their words are on their way.
+    Elements(Elements, usize),
+    /// Bits of a mask, or a lattice vector.
     Bytes(Bytes),
 }
 
@@ -56,6 +58,7 @@ impl Payload {
     fn len(&self) -> u64 {
         let bytes = match self {
             Payload::Values(values, _) => size_of_val(values.as_slice()),
+            Payload::Elements(elements, _) => elements.count() * elements.width().bytes(),
             Payload::Bytes(bytes) => bytes.len(),
         };
         bytes as u64
@@ -65,6 +68,11 @@ impl Payload {
         match self {
             Payload::Bytes(bytes) if bytes.is_empty() => None,
             Payload::Bytes(bytes) => Some(bytes.split_to(bytes.len().min(CHUNK_BYTES))),
+            Payload::Elements(elements, at) => {
+                let chunk = elements.bytes_from(*at, CHUNK_VALUES)?;
+                *at += CHUNK_VALUES;
+                Some(chunk.into())
+            }
             Payload::Values(values, at) => {
                 let part = values.get(*at..).unwrap_or_default().chunks(CHUNK_VALUES).next()?;
                 *at += part.len();
@@ -81,9 +89,10 @@ impl Payload {
 
 impl Frames {
     /// Elements travel behind the message; how many words each has.
-    fn elements(&mut self, entries: &Elements) -> u32 {
-        self.payload = Payload::Bytes(entries.to_bytes().into());
-        entries.width().to_wire()
+    fn elements(&mut self, entries: Elements) -> u32 {
+        let width = entries.width().to_wire();
+        self.payload = Payload::Elements(entries, 0);
+        width
     }
 
     fn partial(&mut self, partial: Partial) -> start::Body {
@@ -164,7 +173,7 @@ impl Frames {
                 start::Body::Results(wire::Results { fits, statistics, coefficients })
             }
             Body::Masked(Masked { first, entries }) => {
-                start::Body::Masked(wire::Masked { first, words: self.elements(&entries) })
+                start::Body::Masked(wire::Masked { first, words: self.elements(entries) })
             }
             Body::Share(Share { canary, table }) => {
                 let mut bytes = canary.to_bytes();
@@ -174,7 +183,7 @@ impl Frames {
                 start::Body::Share(wire::Share { words, canary: canary.count() as u64, table: with })
             }
             Body::Product(Product { number, what, first, entries }) => {
-                let (what, words) = (what.to_wire(), self.elements(&entries));
+                let (what, words) = (what.to_wire(), self.elements(entries));
                 start::Body::Product(wire::Product { number, what, first, words })
             }
             Body::Joint(joint) => start::Body::Joint(joint.to_wire()),

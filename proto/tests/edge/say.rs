@@ -23,6 +23,7 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::Summary,
         Declaration::MissingRows,
         Declaration::Coefficients,
+        Declaration::Covariance,
         Declaration::Prediction,
         Declaration::Masked,
         Declaration::CrossProducts,

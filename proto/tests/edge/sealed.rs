@@ -48,6 +48,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         JointKind::End,
         JointKind::Tables,
         JointKind::Reduced,
+        JointKind::Covariance,
     ];
     let parts = [ProductKind::Rows, ProductKind::Canary, ProductKind::Shares];
     prop_oneof![
@@ -178,7 +179,7 @@ fn numbers_of_the_joint_solution_are_finite_and_of_a_known_kind() {
         let parts = [begin(24, 0, joint(1)), chunk(&[1.0, bad, 2.0])];
         assert_eq!(fault(parts), not_finite("numbers of the joint solution", 0));
     }
-    for bad in [0, 15, -1] {
+    for bad in [0, 16, -1] {
         says(&fault([begin(0, 0, joint(bad))]), &format!("{bad} is not a kind of joint numbers"));
     }
     says(&fault([begin(12, 0, joint(1))]), "12 bytes of numbers of the joint solution");

@@ -59,12 +59,20 @@ one <- function(name) {
     statistic <- found[[if (gaussian) "F" else "Chisq"]][2]
     list(hypotheses = as.list(set), test = test(statistic, found$Df[2], if (gaussian) large$df.residual))
   })
+  # About terms of both parties, for reports that have covariances across.
+  slopes <- setdiff(names(coef(large)), "(Intercept)")
+  ends <- c(slopes[1], slopes[length(slopes)])
+  across <- lapply(list(paste0(ends[1], " - 0.5*", ends[2], " = 0.1"), c(paste0(ends[1], " = 0"), paste0(ends[2], " = 0"))), function(set) {
+    found <- linearHypothesis(large, set, vcov. = at_solution(large), test = if (gaussian) "F" else "Chisq")
+    statistic <- found[[if (gaussian) "F" else "Chisq"]][2]
+    list(hypotheses = as.list(set), test = test(statistic, found$Df[2], if (gaussian) large$df.residual))
+  })
   out <- list(
     name = name, generator = "make/hypotheses.R",
     versions = list(R = paste(R.version$major, R.version$minor, sep = "."), car = as.character(packageVersion("car"))),
     smaller = list(alice = less$alice, bob = less$bob),
     f = if (gaussian) test(compared$F[2], df, large$df.residual),
-    likelihood_ratio = test(ratio, df, NULL), linear = linear
+    likelihood_ratio = test(ratio, df, NULL), linear = linear, across = across
   )
   write(toJSON(out, auto_unbox = TRUE, null = "null", digits = I(17), pretty = 1), file.path(folder, "hypotheses", paste0(name, ".json")))
 }

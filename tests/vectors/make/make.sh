@@ -16,8 +16,11 @@ rm -f ../glm/*.json ../termination/*.json ../penalised/*.json ../cross_validatio
 Rscript statistics.R ..
 Rscript hypotheses.R ..
 Rscript sandwich.R ..
+Rscript refit.R ..
+Rscript quasi.R ..
 "$python" methods.py
 "$python" robust.py
 "$python" secure.py ../secure
 Rscript formulas.R ../formulas
+Rscript anova.R ..
 "$python" cut.py ../secure

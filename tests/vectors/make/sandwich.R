@@ -30,12 +30,14 @@ one <- function(file) {
   stopifnot(!anyNA(coef(fit)))
   back <- diag(1 / size, ncol(x))
   if (case$intercept) back[1, ] <- back[1, ] - c(0, centre[-1] / size[-1])
-  error <- function(kind) full(unname(sqrt(diag(back %*% vcovHC(fit, type = kind) %*% t(back)))))
+  covariance <- function(kind) unname(back %*% vcovHC(fit, type = kind) %*% t(back))
+  error <- function(kind) full(sqrt(diag(covariance(kind))))
   # Where one row alone decides a coefficient, what is left of its residual is rounding.
   alone <- max(hatvalues(fit)) > 1 - 1e-10
   errors <- lapply(setNames(kinds, kinds), function(kind) if (alone && kind %in% c("HC2", "HC3")) NULL else error(kind))
   versions <- list(R = paste(R.version$major, R.version$minor, sep = "."), sandwich = as.character(packageVersion("sandwich")))
-  list(name = case$name, generator = "make/sandwich.R", versions = versions, terms = terms, std_errors = errors)
+  list(name = case$name, generator = "make/sandwich.R", versions = versions, terms = terms, std_errors = errors,
+    covariance_hc1 = lapply(seq_along(terms), function(i) full(covariance("HC1")[i, ])))
 }
 
 unlink(Sys.glob(file.path(folder, "sandwich", "*.json")))
@@ -47,5 +49,5 @@ for (file in Sys.glob(file.path(folder, "glm", "*.json"))) {
   text <- gsub('"(-?[0-9]+([.][0-9]+)?(e[-+][0-9]+)?)"', "\\1", text)
   # Versions stay text.
   text <- gsub('"R":([0-9.]+)', '"R":"\\1"', gsub('"sandwich":([0-9.]+)', '"sandwich":"\\1"', text))
-  writeLines(gsub(',"(terms|std_errors|HC[123])":', ',\n "\\1":', text), file.path(folder, "sandwich", basename(file)))
+  writeLines(gsub(',"(terms|std_errors|HC[123]|covariance_hc1)":', ',\n "\\1":', text), file.path(folder, "sandwich", basename(file)))
 }

@@ -8,7 +8,9 @@
 //!
 //! Chambers and Hastie, Statistical Models in S (1992), chapters 2 and 7; `stats` and `splines` of R.
 
+mod declared;
 mod expression;
+mod interval;
 mod polynomial;
 mod spline;
 #[cfg(test)]
@@ -23,7 +25,9 @@ use super::column::MISSING;
 use super::formula::{Parser, Refused, Term};
 use super::rows::{LARGEST, Rows, refuse_missing};
 use super::{Column, DataError, Frame, Values};
+pub use declared::{Constants, Foreknown};
 use expression::Expression;
+pub use interval::Interval;
 use spline::Spline;
 
 /// The functions that a formula may use, for sentences.
@@ -40,12 +44,24 @@ pub type Learnt = BTreeMap<String, Vec<f64>>;
 pub struct Factor {
     name: String,
     function: Option<Arc<Function>>,
+    /// Where it stands in the formula, in characters from 1; 0 where it stands in none.
+    at: usize,
 }
 
 impl Factor {
     /// A column by itself.
     pub fn column(name: impl Into<String>) -> Factor {
-        Factor { name: name.into(), function: None }
+        Factor { name: name.into(), function: None, at: 0 }
+    }
+
+    /// The same at a place of a formula.
+    pub(super) fn standing(self, at: usize) -> Factor {
+        Factor { at, ..self }
+    }
+
+    /// Where it stands in the formula, in characters from 1; 0 where it stands in none.
+    pub(super) fn at(&self) -> usize {
+        self.at
     }
 
     /// The name in the model: that of the column, or the function as R writes it.
@@ -183,7 +199,10 @@ pub(super) fn read(parser: &mut Parser<'_>) -> Result<Factor, Refused> {
     let start = parser.position();
     let call = expression::call(parser)?;
     match Function::new(call) {
-        Ok(function) => Ok(Factor { name: function.call.to_string(), function: Some(Arc::new(function)) }),
+        Ok(function) => {
+            let (name, at) = (function.call.to_string(), parser.place(start));
+            Ok(Factor { name, function: Some(Arc::new(function)), at })
+        }
         Err(problem) => parser.refuse(start, problem),
     }
 }

@@ -4,7 +4,11 @@
 //!
 //! de Boor, A Practical Guide to Splines (1978), chapter 10: the recurrence of B-splines and their derivatives.
 
+use super::interval::Interval;
 use super::{Arguments, WIDEST};
+
+/// By how much rounding may take a value of a basis over where it lies.
+const ROUNDING: f64 = 1e-9;
 
 /// Degree of natural splines.
 const CUBIC: usize = 3;
@@ -63,6 +67,39 @@ impl Spline {
         }
     }
 
+    /// The boundary knots and the inner knots, where all of them are declared.
+    pub(super) fn declared(&self) -> Option<Vec<f64>> {
+        let [low, high] = self.boundary?;
+        match &self.inner {
+            Inner::At(inner) => Some([low, high].iter().chain(inner).copied().collect()),
+            // No inner knot is no quantile.
+            Inner::Quantiles(0) => Some(vec![low, high]),
+            Inner::Quantiles(_) => None,
+        }
+    }
+
+    /// Where the columns of the basis lie between these boundary knots.
+    ///
+    /// B-splines are not negative and add up to 1. A natural basis is a linear map of them, so that each of its columns lies between the least
+    /// and the largest entry of its row of the map, zero among them.
+    pub(super) fn intervals(&self, learnt: &[f64]) -> Result<Vec<Interval>, String> {
+        let unit = Interval::new(0.0, 1.0).widened(ROUNDING);
+        if !self.natural {
+            return Ok(vec![unit; self.width()]);
+        }
+        let (basis, ends) = self.basis(learnt)?;
+        let constraints = Constraints::new(&basis, ends, self.intercept);
+        let count = basis.count() - usize::from(!self.intercept);
+        let image = |at: usize| constraints.apply((0..count).map(|i| f64::from(u8::from(i == at))).collect());
+        let mut intervals = vec![Interval::new(0.0, 0.0); self.width()];
+        for at in 0..count {
+            for (interval, value) in intervals.iter_mut().zip(image(at)) {
+                *interval = Interval::new(interval.low.min(value), interval.high.max(value));
+            }
+        }
+        Ok(intervals.into_iter().map(|interval| interval.widened(ROUNDING)).collect())
+    }
+
     /// Columns of the basis.
     pub(super) fn width(&self) -> usize {
         let knots = match &self.inner {
@@ -99,6 +136,29 @@ impl Spline {
 
     /// The basis at these values, column by column; not-a-number stays.
     pub(super) fn columns(&self, values: &[f64], learnt: &[f64]) -> Result<Vec<Vec<f64>>, String> {
+        let (basis, ends) = self.basis(learnt)?;
+        let knots = learnt.get(2..).unwrap_or_default();
+        let constraints = self.natural.then(|| Constraints::new(&basis, ends, self.intercept));
+        let skipped = usize::from(!self.intercept);
+        let mut columns = vec![vec![f64::NAN; values.len()]; self.width()];
+        for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+            let mut at = match &constraints {
+                Some(_) => linear_outside(&basis, *value, ends),
+                None => taylor_outside(&basis, *value, ends, knots),
+            };
+            at.drain(..skipped);
+            if let Some(constraints) = &constraints {
+                at = constraints.apply(at);
+            }
+            columns.iter_mut().zip(at).for_each(|(column, value)| column[row] = value);
+        }
+        Ok(columns)
+    }
+}
+
+impl Spline {
+    /// The B-splines over these knots, with the boundary knots.
+    fn basis(&self, learnt: &[f64]) -> Result<(Basis, [f64; 2]), String> {
         let inner = self.width() - if self.natural { 1 } else { self.degree } - usize::from(self.intercept);
         let [low, high, knots @ ..] = learnt else { return Err("the model file lacks its knots".to_owned()) };
         if knots.len() != inner || !learnt.iter().all(|knot| knot.is_finite()) || low >= high {
@@ -109,22 +169,7 @@ impl Spline {
         all.extend(knots);
         all.extend(vec![*high; order]);
         all.sort_by(f64::total_cmp);
-        let basis = Basis { knots: all, order };
-        let constraints = self.natural.then(|| Constraints::new(&basis, [*low, *high], self.intercept));
-        let skipped = usize::from(!self.intercept);
-        let mut columns = vec![vec![f64::NAN; values.len()]; self.width()];
-        for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
-            let mut at = match &constraints {
-                Some(_) => linear_outside(&basis, *value, [*low, *high]),
-                None => taylor_outside(&basis, *value, [*low, *high], knots),
-            };
-            at.drain(..skipped);
-            if let Some(constraints) = &constraints {
-                at = constraints.apply(at);
-            }
-            columns.iter_mut().zip(at).for_each(|(column, value)| column[row] = value);
-        }
-        Ok(columns)
+        Ok((Basis { knots: all, order }, [*low, *high]))
     }
 }
 

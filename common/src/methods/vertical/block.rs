@@ -352,6 +352,17 @@ impl Block {
         self.weighted_sum(|i| 2.0 * (family.at(y[i], self.predictor(i)).loss - family.saturated(y[i]))).max(0.0)
     }
 
+    /// Pearson's chi-square of the present predictions: the squares of the residuals over the variances that the family states.
+    pub fn pearson(&self) -> f64 {
+        let Outcome { family, y, .. } = &self.outcome;
+        self.weighted_sum(|i| {
+            let (point, variance) = (family.at(y[i], self.predictor(i)), family.variance(self.predictor(i)));
+            let residual = y[i] - point.mean;
+            // Where mean and variance are zero in double precision, so is the residual of an outcome of zero.
+            if residual == 0.0 { 0.0 } else { residual * residual / variance }
+        })
+    }
+
     fn weighted_sum(&self, of: impl Fn(usize) -> f64 + Sync) -> f64 {
         let weight = |row: usize| self.outcome.weights.as_ref().map_or(1.0, |weights| weights[row]);
         rows::ordered_sum(self.rows(), |i| if weight(i) > 0.0 { weight(i) * of(i) } else { 0.0 })
@@ -649,7 +660,7 @@ impl Block {
     /// The size below which a coefficient counts as zero when its change is judged: a tenth of a rough standard error.
     pub fn change_floor(&self) -> f64 {
         let spread = self.outcome.spread;
-        let unit = if self.outcome.family.estimates_dispersion() { spread } else { 1.0 / spread };
+        let unit = if self.outcome.family == Family::Gaussian { spread } else { 1.0 / spread };
         0.1 * unit / self.weight_sum.sqrt()
     }
 

@@ -177,7 +177,8 @@ impl Work {
             let working = working(block, &weights);
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let receiver =
-                Receiver::new(columns, &reported, !block.has_intercept(), self.study.method.inference.errors);
+                Receiver::new(columns, &reported, !block.has_intercept(), self.study.method.inference.errors)
+                    .with_across(self.study.method.shares_covariance());
             self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
         if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
@@ -336,6 +337,7 @@ impl Work {
         let mut dependent = 0;
         let robust = reading.robust.filter(|_| reading.dependent.is_empty());
         if reading.dependent.is_empty() {
+            self.across.coordinates = reading.across;
             self.inference = Some(Learnt { inference: reading.inference, residual: reading.residual, before });
         } else if !self.study.is_first(self.role) {
             dependent = reading.dependent.len() as u32;
@@ -383,6 +385,9 @@ impl Work {
         self.dependent = sending.sender.dependent(&factor);
         if self.dependent.is_empty() {
             let score = DVector::from_column_slice(&table.score);
+            if self.study.method.shares_covariance() {
+                self.across.transform = Some(sending.sender.transform().clone());
+            }
             let mut inference = sending.sender.learn(&factor, &score);
             if let (Some(inference), Some(robust)) = (&mut inference, self.robust_of(table)?) {
                 inference.robust = Some(sending.sender.robust(&robust));

@@ -11,7 +11,7 @@ use super::message::{Body, Dealt, Masked, Share};
 use crate::conversation::{Refusal, Step};
 use crate::id::{Role, RunId};
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Blocks, Correction, Fault, Frame, OwnMask, Party, Shape, Shares, Side, TableShare};
+use crate::secure::product::{Blocks, Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
 use crate::secure::ring::{Elements, ROWS, Width};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
@@ -52,7 +52,6 @@ pub(super) struct MaskedTable {
     came: Vec<Frame>,
     /// All of the peer's row blocks, where further products with them follow.
     received: Option<Vec<Frame>>,
-    own: Option<OwnMask>,
     shares: Option<Shares>,
     share: Option<TableShare>,
     /// Whether the exchange was made by a process that is gone, and what came of it is kept: then only the turns are counted.
@@ -65,8 +64,6 @@ pub(super) struct Kept {
     pub(super) seed: Seed,
     /// The peer's row blocks.
     pub(super) received: Vec<Frame>,
-    /// The mask of the own ones.
-    pub(super) own: Option<OwnMask>,
 }
 
 impl MaskedTable {
@@ -82,7 +79,6 @@ impl MaskedTable {
             ready: None,
             came: Vec::new(),
             received: None,
-            own: None,
             shares: None,
             share: None,
             past: false,
@@ -112,7 +108,6 @@ impl MaskedTable {
             ready: None,
             came: Vec::new(),
             received: None,
-            own: None,
             shares: None,
             share: None,
             past: false,
@@ -131,8 +126,10 @@ impl MaskedTable {
 
     /// What was kept, once all is said.
     pub(super) fn kept(self) -> Result<Kept, Abort> {
-        match (self.seed, self.received, self.own) {
-            (Some(seed), Some(received), own @ Some(_)) => Ok(Kept { labels: self.labels, seed, received, own }),
+        match (self.seed, self.received) {
+            (Some(seed), Some(received)) if self.place == Place::Over => {
+                Ok(Kept { labels: self.labels, seed, received })
+            }
             _ => Err(out_of_order()),
         }
     }
@@ -175,8 +172,7 @@ impl MaskedTable {
             Place::Canary => {
                 self.multiply(own)?;
                 let party = self.party.take().ok_or_else(out_of_order)?;
-                let (shares, own) = party.finish_and_keep(None).map_err(own_fault)?;
-                self.own = Some(own);
+                let shares = party.finish(None).map_err(own_fault)?;
                 let canary = shares.canary().clone();
                 self.shares = Some(shares);
                 self.place = Place::Over;
@@ -203,8 +199,7 @@ impl MaskedTable {
             (Place::Correction, Body::Dealt(Dealt::Correction(correction))) => {
                 self.multiply(own)?;
                 let party = self.party.take().ok_or_else(out_of_order)?;
-                let (shares, own) = party.finish_and_keep(Some(&Correction(correction))).map_err(peer_fault)?;
-                (self.shares, self.own) = (Some(shares), Some(own));
+                self.shares = Some(party.finish(Some(&Correction(correction))).map_err(peer_fault)?);
                 self.place = Place::Canary;
             }
             (Place::Canary, Body::Share(Share { canary, table: None })) => {
@@ -284,9 +279,7 @@ impl MaskedTable {
         }
         let count = self.blocks(first).len();
         let party = self.party.as_mut().ok_or_else(out_of_order)?;
-        let frames = party.hide_blocks(own, count).map_err(own_fault)?;
-        let entries = frames.iter().map(|frame| &frame.entries);
-        Elements::concat(self.shape.width, entries).map_err(|error| Abort::Bug(error.to_string()))
+        party.hide_blocks(own, count).map_err(own_fault)?.ok_or_else(out_of_order)
     }
 
     /// The peer's row blocks of a message, which are multiplied later.
@@ -325,13 +318,7 @@ pub(super) fn frames(
     width: Width,
     size: impl Fn(usize) -> usize,
 ) -> Result<Vec<Frame>, PeerFault> {
-    if first != blocks.start as u64 {
-        return Err(peer_fault(Fault::Order { came: first, expected: blocks.start as u64 }));
-    }
-    let expected: usize = blocks.clone().map(&size).sum();
-    if entries.count() != expected || entries.width() != width {
-        return Err(length(what, entries.count(), expected));
-    }
+    fitting(what, first, entries, blocks.clone(), width, &size)?;
     let mut at = 0;
     let frame = |block: usize| {
         let begin = at;
@@ -339,6 +326,28 @@ pub(super) fn frames(
         Frame { block: block as u64, entries: entries.slice(begin..at) }
     };
     Ok(blocks.map(frame).collect())
+}
+
+/// That the entries of a message are those of the row blocks that are expected.
+///
+/// # Errors
+/// The message begins at another row block, or has another length or width.
+pub(super) fn fitting(
+    what: &'static str,
+    first: u64,
+    entries: &Elements,
+    blocks: Range<usize>,
+    width: Width,
+    size: impl Fn(usize) -> usize,
+) -> Result<(), PeerFault> {
+    if first != blocks.start as u64 {
+        return Err(peer_fault(Fault::Order { came: first, expected: blocks.start as u64 }));
+    }
+    let expected: usize = blocks.map(size).sum();
+    match entries.count() == expected && entries.width() == width {
+        true => Ok(()),
+        false => Err(length(what, entries.count(), expected)),
+    }
 }
 
 /// A party's side of a table: Alice's columns are its rows.

@@ -293,7 +293,9 @@ pub enum JointKind {
     /// There are no further points: why, as a number. With a penalty 5 in place of it says that the fit at one lambda has converged, and that
     /// the sum opens from which its loss follows.
     End,
-    /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns.
+    /// The sender's factor, row by row from the diagonal on, and the standard deviations in which a penalty measures its columns; with
+    /// folds sums over each; where sub-models are to follow, which of the sender's terms each column is, their means and their scales, and
+    /// from Alice the outcome's coordinates, mean, rest, mean square and standard deviation.
     Factor,
     /// At each lambda: lambda, mean square of the residuals (of a binomial or poisson fit the deviance per unit of weight, -1 where it is not
     /// known), violation of the optimality conditions, and the receiver's coefficients; then for each of the receiver's columns R squared on
@@ -311,6 +313,9 @@ pub enum JointKind {
     /// Of several parties in private mode, all that has opened: the noised joint table, its upper triangle column by column, and the
     /// noised `X'y`.
     Noised,
+    /// Of two parties in plain mode: covariance of the sender's coefficients, then what covariances across the parties follow from; empty
+    /// where there are no standard errors.
+    Covariance,
 }
 
 /// See [`Body::Dealt`].
@@ -408,6 +413,7 @@ impl Discloses for Body {
                     | JointKind::Reduced,
                 ..
             }) => vec![Declaration::CrossProducts],
+            Body::Joint(Joint { what: JointKind::Covariance, .. }) => vec![Declaration::Covariance],
             // Leaves as what was computed from noised values, or not at all.
             Body::Joint(Joint { what: JointKind::Noised, .. }) => vec![Declaration::Undeclarable],
             Body::Match(message) => message.discloses(),

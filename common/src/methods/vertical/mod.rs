@@ -1,6 +1,7 @@
 //! Vertical regression: two parties or several, one model, different columns of the same rows.
 
 pub mod accelerate;
+mod across;
 mod agree;
 pub mod block;
 mod exchange;
@@ -19,6 +20,7 @@ pub mod predict;
 pub mod prepare;
 pub mod private;
 mod products;
+pub mod refit;
 pub mod report;
 mod rows;
 pub mod sealed;

@@ -42,6 +42,17 @@ pub(super) fn given(study: &Study<Vertical>, parties: &[Role], rows: &[Coefficie
     Ok(())
 }
 
+/// The column or term of a party's formula that a coefficient belongs to; none of those that a `.` stands for. Of several that it may be
+/// the one of just this name, or else that of the longest, as `ab` with the level `c` against `a` with the level `bc`.
+pub(super) fn source(study: &Study<Vertical>, party: Role, name: &str) -> Option<Term> {
+    let Terms { named, .. } = Terms::of(study, party);
+    let may_be = named.into_iter().filter(|term| names(study, &term.factors, name));
+    may_be.max_by_key(|term| {
+        let label = term.to_string();
+        (label == name, label.len())
+    })
+}
+
 /// The terms that the study gives a party by name, and whether it gives it others.
 struct Terms {
     named: Vec<Term>,

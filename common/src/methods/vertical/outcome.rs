@@ -1,6 +1,6 @@
 //! What a session yields: the coefficient table, fit statistics, disclosure, and the party's model.
 
-mod own;
+pub(super) mod own;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use self::own::{Own, own};
 use crate::data::functions::Learnt;
 use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Statistics, TermTest, Termination};
-use crate::glm::Family;
+use crate::glm::{Family, StatedFamily};
 use crate::id::{Role, RunId};
 use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
@@ -21,6 +21,7 @@ use super::fits::Fitted;
 use super::message::{FitEnd, Results};
 use super::names;
 use super::prepare::Encoded;
+use super::refit::Kept;
 use super::session::Work;
 
 /// How notes name what a party that holds a binomial outcome computes beside the fit.
@@ -65,6 +66,8 @@ pub struct VerticalFit {
     pub performance: Option<Performance>,
     /// What this side needs to score new rows.
     pub model: Model,
+    /// What this side keeps for sub-models, where tables have opened to it for these.
+    pub kept: Option<Kept>,
 }
 
 /// One party's part of a fitted model, for predicting.
@@ -222,13 +225,14 @@ fn df_residual(work: &Work) -> i64 {
     rows as i64 - (work.encoded.block.columns() + work.peer_columns) as i64
 }
 
-/// The dispersion, where this side can tell: 1, or from the sum of squares at the joint solution.
-fn dispersion(work: &Work) -> Option<f64> {
+/// The dispersion, where this side can tell: 1, or from the sum of squares of the working residuals at the joint solution.
+pub(super) fn dispersion(work: &Work) -> Option<f64> {
     let df = df_residual(work);
-    match (work.study.method.family, &work.inference) {
-        (Family::Gaussian, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
-        (Family::Gaussian, _) => None,
-        _ => Some(1.0),
+    match (work.study.method.stated_family().estimates_dispersion(), &work.inference) {
+        // Of another family than gaussian the working residuals are Pearson's.
+        (true, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
+        (true, _) => None,
+        (false, _) => Some(1.0),
     }
 }
 
@@ -268,7 +272,11 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
             ..Statistics::default()
         });
     }
-    let fit = Deviances { df, deviance, null_deviance };
+    let pearson = study.method.quasi.then(|| match &work.inference {
+        Some(learnt) => learnt.residual,
+        None => block.pearson(),
+    });
+    let fit = Deviances { df, deviance, null_deviance, pearson };
     Ok(unpenalised(study, &work.encoded, &fit, |row| block.predictor(row)))
 }
 
@@ -280,6 +288,8 @@ pub(super) struct Deviances {
     pub(super) deviance: f64,
     /// Of the null model.
     pub(super) null_deviance: f64,
+    /// Pearson's chi-square of the fit, where only that gives the dispersion.
+    pub(super) pearson: Option<f64>,
 }
 
 /// The statistics of a fit without a penalty; `predictor` is the linear predictor of a row, which the gaussian family does not need.
@@ -289,19 +299,23 @@ pub(super) fn unpenalised(
     fit: &Deviances,
     predictor: impl Fn(usize) -> f64,
 ) -> Statistics {
-    let Deviances { df, deviance, null_deviance } = *fit;
-    let family = study.method.family;
+    let Deviances { df, deviance, null_deviance, pearson } = *fit;
+    let (family, stated) = (study.method.family, study.method.stated_family());
     let (y, weights) = (encoded.outcome.as_deref().unwrap_or_default(), encoded.weights.as_deref());
     let rows = y.len() - encoded.unweighted;
-    let dispersion = match family {
-        Family::Gaussian => (df > 0).then(|| deviance / df as f64),
-        Family::Binomial | Family::Poisson => Some(1.0),
+    let dispersion = match stated {
+        StatedFamily::Gaussian => (df > 0).then(|| deviance / df as f64),
+        StatedFamily::Quasibinomial | StatedFamily::Quasipoisson => {
+            pearson.filter(|_| df > 0).map(|sum| sum / df as f64)
+        }
+        StatedFamily::Binomial | StatedFamily::Poisson => Some(1.0),
     };
     let log_lik = family.log_likelihood(y, weights, deviance, predictor);
-    let parameters = (rows as i64 - df + i64::from(family.estimates_dispersion())) as f64;
+    let parameters = (rows as i64 - df + i64::from(stated.estimates_dispersion())) as f64;
     let defined = |value: f64| value.is_finite().then_some(value);
-    // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows.
-    let log_lik = if family == Family::Gaussian && encoded.unweighted > 0 { None } else { defined(log_lik) };
+    // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows. Mean and variance alone have none.
+    let none = stated.is_quasi() || (family == Family::Gaussian && encoded.unweighted > 0);
+    let log_lik = if none { None } else { defined(log_lik) };
     Statistics {
         nobs: rows as u64,
         df_residual: Some(df),
@@ -363,7 +377,7 @@ fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     let errors = own::errors(work, dispersion);
     let error = |j: usize| errors.as_ref()?.get(j).copied();
     let mut rows = Vec::new();
-    let family = study.method.family;
+    let family = study.method.stated_family();
     let mut add = |term: &str, estimate: Option<f64>, std_error: Option<f64>| {
         rows.push(Coefficient::new(term.to_string(), work.role, estimate, std_error, family, df as f64));
     };
@@ -397,6 +411,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     let model = model(&work.study, role, &work.encoded, run, &own);
     let (covariance, term_tests) = own::inferred(work, &own, statistics.dispersion, df_residual(work));
     let theirs = peer.coefficients.clone().unwrap_or_default();
+    let covariance = covariance.map(|own| own::with_peer(work, own, &theirs));
     let coefficients = in_order(&work.study, [own, theirs].concat());
     let path = work.study.method.penalty.as_ref().map(|_| path(work, peer));
     let terminations = work.fits.fitted.iter().map(|fitted| fitted.termination);
@@ -426,6 +441,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
         term_tests,
         performance: performance.unwrap_or_default(),
         model,
+        kept: None,
     })
 }
 

@@ -52,7 +52,7 @@ pub use self::design::{Coefficients, Design, Prediction};
 pub(crate) use self::logistic::tests as logistic_tests;
 pub use self::logistic::{
     GradientScale, GradientShapes, LogisticFit, LogisticPlan, LogisticRelease, LogisticSetup, LogisticSide,
-    LogisticTables, Replaced, WholeMeans,
+    LogisticTables, Outcomes, Replaced, WholeMeans,
 };
 pub use self::outlook::{Assumed, Case, MovedBy, Outlook};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
 use crate::data::encode;
-use crate::data::formula::{self, Formula, Term};
+use crate::data::formula::{self, Formula, FormulaError, Term};
 use crate::data::functions::{self, Learnt};
 use crate::data::outcome::{self, Support};
 use crate::data::{DataError, Frame};
@@ -50,6 +50,13 @@ impl Policy {
                     None => Ok(()),
                 };
             }
+        }
+        if let (true, Some(most)) = (study.method.shares_covariance(), self.max_disclosure.filter(|most| *most < 1.0)) {
+            return refuse(format!(
+                "the study shares the covariances of all coefficients, which tell single columns apart, and at most {:.1} % of a column may \
+                 be reconstructed",
+                100.0 * most
+            ));
         }
         if !study.is_first(role) {
             return Ok(());
@@ -109,6 +116,8 @@ pub(super) struct Encoded {
     pub(super) terms: Vec<String>,
     /// For each, the column or term of the formula that it comes from.
     pub(super) sources: Vec<String>,
+    /// By term, the terms that contain it.
+    pub(super) containing: std::collections::BTreeMap<String, Vec<String>>,
     /// Levels of categorical columns, for the model file.
     pub(super) levels: std::collections::BTreeMap<String, Vec<String>>,
     /// What functions took from the columns, for the model file.
@@ -194,9 +203,11 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
     others.extend(study.method.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
     let terms = match &party.formula {
         Some(text) => {
-            let formula =
-                Formula::parse(text).map_err(|error| Abort::OwnData(format!("the formula of {role}: {error}")))?;
-            formula.terms(header, &others)
+            let refused = |error: FormulaError| Abort::OwnData(format!("the formula of {role}: {error}"));
+            let formula = Formula::parse(text).map_err(refused)?;
+            let terms = formula.terms(header, &others);
+            formula::all_known(text, &terms, header).map_err(refused)?;
+            terms
         }
         None => encode::column_terms(party.columns.iter().map(String::as_str)).map_err(own)?,
     };
@@ -301,13 +312,9 @@ impl Prepared {
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
         let mut notes = loosened(&study, role, &self.policy.limits);
-        let own_outcome = if held(&study, &study.method.outcome, role) {
-            let (column, support) = (&study.method.outcome.column, support(study.method.family));
-            let read = outcome::outcome(frame, column, support, weights.as_deref(), dropped).map_err(refused)?;
-            notes.extend(read.notes.iter().map(ToString::to_string));
-            Some(read.values)
-        } else {
-            None
+        let own_outcome = match held(&study, &study.method.outcome, role) {
+            true => Some(own_outcome(&study, frame, (weights.as_deref(), dropped), &mut notes).map_err(refused)?),
+            false => None,
         };
         let offset = match &study.method.offset {
             Some(column) if held(&study, column, role) => {
@@ -354,6 +361,7 @@ impl Prepared {
             block,
             terms: design.terms,
             sources: design.sources,
+            containing: formula::containing(&self.terms),
             levels: design.levels,
             learnt,
             folds,
@@ -366,6 +374,21 @@ impl Prepared {
         });
         Ok(())
     }
+}
+
+/// The outcome of the rows that are kept, with their weights; `notes` gets what is odd about it.
+fn own_outcome(
+    study: &Study<Vertical>,
+    frame: &Frame,
+    (weights, dropped): (Option<&[f64]>, Option<&Mask>),
+    notes: &mut Vec<String>,
+) -> Result<Vec<f64>, DataError> {
+    let (column, support) = (&study.method.outcome.column, support(study.method.family));
+    let read = outcome::outcome(frame, column, support, weights, dropped)?;
+    // Where only mean and variance are stated, fractions are values like any other.
+    let said = read.notes.iter().filter(|note| !(study.method.quasi && note.is_of_fractions()));
+    notes.extend(said.map(ToString::to_string));
+    Ok(read.values)
 }
 
 /// Which limits on what may open a party's own file loosens in sealed mode: its report says so.

@@ -33,6 +33,7 @@ pub use self::table::Table;
 
 use crate::fit::Coefficient;
 use crate::methods::vertical::plan::Outlook;
+use crate::methods::vertical::refit::Kept;
 use crate::report::PathPoint;
 use crate::study::statement::Statement;
 
@@ -55,6 +56,8 @@ pub struct PrivateFit {
     pub path: Option<Vec<PathPoint>>,
     /// The penalty weight to which the coefficients belong.
     pub shown_lambda: Option<f64>,
+    /// What this side keeps for sub-models, where tables have opened.
+    pub kept: Option<Kept>,
 }
 
 /// What was to be expected, as notes of the report.

@@ -7,12 +7,12 @@ use std::ops::Range;
 
 use crate::conversation::{Refusal, Step};
 use crate::id::Role;
-use crate::methods::vertical::masked::{frames, length, out_of_order, own_fault, peer_fault, side};
+use crate::methods::vertical::masked::{fitting, frames, length, out_of_order, own_fault, peer_fault, side};
 use crate::methods::vertical::message::{Body, Dealt, Product, ProductKind};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{
-    Blocks, Canary, Fault, Frame, OwnMask, RowParty, RowShape, Rows, Side, VectorParty, VectorShape, VectorShare,
-    WeightedParty, WeightedShape, WeightedShare,
+    Blocks, Canary, Fault, Frame, RowParty, RowShape, Rows, Side, VectorParty, VectorShape, VectorShare, WeightedParty,
+    WeightedShape, WeightedShare,
 };
 use crate::secure::ring::{Elements, Width, row_block};
 use crate::session::Abort;
@@ -69,8 +69,11 @@ impl Turns {
 /// The head of a message of a product.
 fn rows_message(number: u32, first: usize, width: Width, frames: &[Frame]) -> Result<Body, Abort> {
     let entries = Elements::concat(width, frames.iter().map(|frame| &frame.entries));
-    let entries = entries.map_err(|error| Abort::Bug(error.to_string()))?;
-    Ok(Body::Product(Product { number, what: ProductKind::Rows, first: first as u64, entries }))
+    Ok(message_of(number, first, entries.map_err(|error| Abort::Bug(error.to_string()))?))
+}
+
+fn message_of(number: u32, first: usize, entries: Elements) -> Body {
+    Body::Product(Product { number, what: ProductKind::Rows, first: first as u64, entries })
 }
 
 /// The entries of a message of this product and of these row blocks, cut into them.
@@ -81,11 +84,29 @@ fn cut(
     width: Width,
     size: impl Fn(usize) -> usize,
 ) -> Result<Vec<Frame>, Refusal> {
+    let (first, entries) = entries_of(number, body)?;
+    Ok(frames(ROWS, first, &entries, blocks, width, size)?)
+}
+
+/// The number of the first row block of a message of this product, and its entries.
+fn entries_of(number: u32, body: Body) -> Result<(u64, Elements), Refusal> {
     let Body::Product(Product { number: came, what: ProductKind::Rows, first, entries }) = body else {
         return Err(Refusal::Kind);
     };
     of_product(number, came)?;
-    Ok(frames(ROWS, first, &entries, blocks, width, size)?)
+    Ok((first, entries))
+}
+
+/// The entries of a message of row blocks, as they came, once they are known to be those of the row blocks that are expected.
+fn whole(
+    what: &'static str,
+    (first, entries): (u64, Elements),
+    blocks: Range<usize>,
+    width: Width,
+    size: impl Fn(usize) -> usize,
+) -> Result<Elements, Refusal> {
+    fitting(what, first, &entries, blocks, width, size)?;
+    Ok(entries)
 }
 
 /// That a message belongs to this product.
@@ -183,13 +204,13 @@ pub(super) struct RowExchange {
     turns: Turns,
     place: Place,
     /// Own row blocks of the next message, hidden ahead of its turn.
-    ready: Option<Vec<Frame>>,
+    ready: Option<Elements>,
     /// Row blocks that are hidden.
     hidden: usize,
     /// The peer's row blocks that wait for their corrections.
-    came: Vec<Frame>,
-    /// The peer's row blocks, with corrections where this party gets them, that are not multiplied yet.
-    pending: Vec<(Vec<Frame>, Option<Vec<Frame>>)>,
+    came: Option<Elements>,
+    /// How many row blocks of the peer, with corrections where this party gets them, are not multiplied yet, message by message.
+    pending: Vec<(usize, Elements, Option<Elements>)>,
     shares: Vec<Elements>,
 }
 
@@ -204,7 +225,7 @@ impl RowExchange {
             place: Place::Alice,
             ready: None,
             hidden: 0,
-            came: Vec::new(),
+            came: None,
             pending: Vec::new(),
             shares: Vec::with_capacity(shape.blocks()),
         }
@@ -216,31 +237,33 @@ impl RowExchange {
 
     pub(super) fn build(&mut self, own: &impl Blocks) -> Result<Body, Abort> {
         let first = self.turns.first;
-        let frames = match self.ready.take() {
-            Some(frames) => frames,
+        let entries = match self.ready.take() {
+            Some(entries) => entries,
             None => self.hide(own)?,
         };
         self.advance();
-        rows_message(self.number, first, self.shape.width, &frames)
+        Ok(message_of(self.number, first, entries))
     }
 
     /// The own row blocks of the next message behind their mask.
-    fn hide(&mut self, own: &impl Blocks) -> Result<Vec<Frame>, Abort> {
-        let frames = self.party.hide_blocks(own, self.turns.batch).map_err(own_fault)?;
-        self.hidden += frames.len();
-        Ok(frames)
+    fn hide(&mut self, own: &impl Blocks) -> Result<Elements, Abort> {
+        let entries = self.party.hide_blocks(own, self.turns.batch).map_err(own_fault)?.ok_or_else(out_of_order)?;
+        self.hidden = self.shape.blocks().min(self.hidden + self.turns.batch);
+        Ok(entries)
     }
 
     pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         let (range, width, shape) = (self.turns.range(), self.shape.width, self.shape);
+        let count = range.len();
         if self.place == Place::Corrections {
-            let corrections = corrections(body, range, width, |block| shape.correction(block))?;
-            self.pending.push((std::mem::take(&mut self.came), Some(corrections)));
+            let Body::Dealt(Dealt::Rows(first, entries)) = body else { return Err(Refusal::Kind) };
+            let corrections = whole(CORRECTIONS, (first, entries), range, width, |block| shape.correction(block))?;
+            self.pending.push((count, self.came.take().ok_or_else(out_of_order)?, Some(corrections)));
         } else {
-            let frames = cut(self.number, body, range, width, |block| shape.frame(block))?;
+            let entries = whole(ROWS, entries_of(self.number, body)?, range, width, |block| shape.frame(block))?;
             match shape.corrected == side(self.role) {
-                true => self.came = frames,
-                false => self.pending.push((frames, None)),
+                true => self.came = Some(entries),
+                false => self.pending.push((count, entries, None)),
             }
         }
         self.advance();
@@ -258,8 +281,8 @@ impl RowExchange {
 
     /// Sizes and order were checked when the row blocks came.
     fn multiply(&mut self, own: &impl Blocks) -> Result<(), Abort> {
-        for (frames, corrections) in std::mem::take(&mut self.pending) {
-            let taken = self.party.take_blocks(&frames, corrections.as_deref(), own).map_err(own_fault)?;
+        for (count, entries, corrections) in std::mem::take(&mut self.pending) {
+            let taken = self.party.take_blocks(count, &entries, corrections.as_ref(), own).map_err(own_fault)?;
             self.shares.extend(taken);
         }
         Ok(())
@@ -411,7 +434,6 @@ impl WeightedExchange {
         role: Role,
         number: u32,
         shape: WeightedShape,
-        mask: OwnMask,
         seed: &Seed,
         labels: &mut Labels,
     ) -> WeightedExchange {
@@ -419,7 +441,7 @@ impl WeightedExchange {
             role,
             number,
             shape,
-            party: Some(WeightedParty::new(shape, side(role), mask, seed, labels)),
+            party: Some(WeightedParty::new(shape, side(role), seed, labels)),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
             came: Vec::new(),

@@ -17,6 +17,7 @@ use crate::report::table::{Column, Entry, entry, markup};
 use crate::report::{CvPoint, Disclosure, PathPoint, Report, account, plot};
 use crate::study::statement::Statement;
 
+mod refit;
 pub mod sealed;
 mod statistics;
 
@@ -52,7 +53,10 @@ pub fn layout(report: &Report) -> Layout<'_> {
     sections.extend(crate::report::matched_rows(report));
     sections.extend([
         convergence(report),
-        disclosure(report),
+        match &report.refit {
+            Some(of) => refit::disclosure(of),
+            None => disclosure(report),
+        },
         match is_sealed(report) {
             true => sealed::no_account(),
             false => account::section(report),
@@ -69,7 +73,7 @@ pub fn layout(report: &Report) -> Layout<'_> {
         good: report.termination.converged() || report.termination == Termination::FixedRounds,
         ending: ending(report),
         facts: facts(report),
-        first: None,
+        first: report.refit.as_ref().map(|of| refit::first(report, of)),
         sections,
         closing: closing(report),
     }
@@ -82,6 +86,7 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
         ("rows", thousands(s.nobs)),
         ("coefficients", report.coefficients.iter().filter(|row| row.estimate.is_some()).count().to_string()),
         match is_sealed(report) {
+            _ if report.refit.is_some() => ("exchanges", "none".to_string()),
             true if sealed::one_table(report) => ("exchanges", thousands(u64::from(report.rounds))),
             true => ("gradients", thousands(u64::from(report.rounds))),
             false => ("rounds", thousands(u64::from(report.rounds))),
@@ -167,6 +172,7 @@ fn fit(report: &Report) -> Section {
         section = statistics::lines(report).into_iter().fold(section, Section::line);
     }
     section.line(match is_sealed(report) {
+        _ if report.refit.is_some() => "\nNo exchange: a sub-model of an earlier run".to_string(),
         true if sealed::one_table(report) => "\nOne exchange, without rounds".to_string(),
         true => format!("\nNumber of gradients that opened: {}", report.rounds),
         false => format!("\nNumber of rounds: {}", report.rounds),
@@ -227,7 +233,7 @@ fn measure(family: Family) -> &'static str {
 
 fn cross_validation(report: &Report, cv: &[CvPoint], chosen: &[(&str, f64)]) -> Section {
     let points = report.path.as_deref().unwrap_or_default();
-    let measure = measure(report.family);
+    let measure = measure(report.family.base());
     let caption = html! { "Mean over the folds, bars of one standard error. " @if !chosen.is_empty() { (MARKS) } };
     let picture = plot::cross_validation(cv, points, &measure.to_lowercase(), chosen);
     let found: Vec<(&str, usize)> = chosen
@@ -426,6 +432,10 @@ fn closing(report: &Report) -> Vec<Entry> {
     let mut closing: Vec<Entry> = made.into_iter().collect();
     closing.push(entry("Rows:", format!("{used} used, {missing} left out for missing values")));
     closing.push(entry("Ended:", ending(report)));
+    if let Some(of) = &report.refit {
+        closing.extend(refit::closing(report, of));
+        return closing;
+    }
     let left = report.disclosure.each(report.role).into_iter().map(|(role, disclosure)| {
         let sent = report.bytes_sent.of_or_own(role).copied();
         (
@@ -476,6 +486,7 @@ fn accounts(report: &Report) -> Vec<(Option<Role>, String)> {
 /// How it ended, in one sentence.
 fn ending(report: &Report) -> String {
     let rounds = match report.rounds {
+        _ if report.refit.is_some() => "no exchange".to_string(),
         _ if is_sealed(report) && sealed::one_table(report) => "one exchange".to_string(),
         n if is_sealed(report) => format!("{n} gradient{}", if n == 1 { "" } else { "s" }),
         1 => "1 round".to_string(),
@@ -488,10 +499,18 @@ fn ending(report: &Report) -> String {
     if let Some(last) = report.trace.last().filter(|last| last.change.is_finite()) {
         parts.push(format!("last change {}", small(Some(last.change))));
     }
-    if parts.len() > 1 {
+    if parts.len() > 1 && report.refit.is_none() {
         parts.push(format!("tol {}", small(Some(report.tol))));
     }
-    format!("{} ({})", report.termination, parts.join(", "))
+    let how = match (&report.refit, report.termination) {
+        (Some(_), Termination::FixedRounds) => "computed from noised tables".to_string(),
+        (Some(_), Termination::CollinearAcrossParties) => {
+            "computed, after columns that depend on others were set aside".to_string()
+        }
+        (Some(_), _) => "computed".to_string(),
+        (None, termination) => termination.to_string(),
+    };
+    format!("{how} ({})", parts.join(", "))
 }
 
 /// The larger certificate of both sides; `None` where nobody may look.

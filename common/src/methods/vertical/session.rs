@@ -22,10 +22,11 @@ use crate::id::{Digest, Role, RunId};
 use crate::session::{Abort, PeerFault};
 use crate::study::{HeldColumn, Study, Vertical};
 
+use super::across::Across;
 use super::agree::{self, Agreement, Compared};
 use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
-use super::message::{Body, Held, HeldKind, Results, Shared};
+use super::message::{Body, Held, HeldKind, Joint, JointKind, Results, Shared};
 use super::outcome::{self, VerticalFit};
 use super::prepare::{Encoded, Prepared};
 
@@ -87,6 +88,10 @@ pub(super) enum Place {
     Results {
         answered: bool,
     },
+    /// Of two parties whose study shares covariances: whoever received the basis speaks first.
+    Covariance {
+        answered: bool,
+    },
     Over,
 }
 
@@ -114,6 +119,7 @@ pub(super) struct Work {
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
     pub(super) inference: Option<exchange::Learnt>,
+    pub(super) across: Across,
     pub(super) peer: Option<Results>,
     pub(super) own_results: Option<Results>,
     pub(super) redone: bool,
@@ -321,6 +327,7 @@ impl Work {
             sending: None,
             receiving: None,
             inference: None,
+            across: Across::default(),
             peer: None,
             own_results: None,
             redone: false,
@@ -336,7 +343,7 @@ impl Work {
             Place::Held(_) | Place::Largest { .. } => "setting up",
             Place::Basis { .. } | Place::Table | Place::Redo | Place::Redone | Place::Learn => "projection exchange",
             Place::Fit | Place::Answer => "fitting",
-            Place::Results { .. } => "exchanging results",
+            Place::Results { .. } | Place::Covariance { .. } => "exchanging results",
             Place::Over => "done",
         };
         let (fit, round, certificate) = (self.fits.position(), self.fits.round(), self.fits.certificate());
@@ -372,6 +379,7 @@ impl Work {
             Place::Redone => (leader, "columns to drop"),
             Place::Learn => (leader, "a projection table"),
             Place::Results { answered } => (in_order(answered, self.second()), "results"),
+            Place::Covariance { answered } => (in_order(answered, self.other(sender)), "covariances of coefficients"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -418,8 +426,13 @@ impl Work {
             Place::Results { answered } => {
                 let results = outcome::results(self)?;
                 self.own_results = Some(results.clone());
-                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
+                self.place = if answered { self.after_results() } else { Place::Results { answered: true } };
                 Body::Results(results)
+            }
+            Place::Covariance { answered } => {
+                let covariance = self.build_covariance()?;
+                self.place = if answered { Place::Over } else { Place::Covariance { answered: true } };
+                Body::Joint(covariance)
             }
             Place::Redone | Place::Learn | Place::Over => Body::Go,
         })
@@ -493,7 +506,11 @@ impl Work {
                 let folds = self.fits.jobs().iter().filter(|job| job.fold.is_some()).count();
                 outcome::check_results(&self.study, &self.fits.fitted, folds, (self.role, self.peer_role), &results)?;
                 self.peer = Some(results);
-                self.place = if answered { Place::Over } else { Place::Results { answered: true } };
+                self.place = if answered { self.after_results() } else { Place::Results { answered: true } };
+            }
+            (Place::Covariance { answered }, Body::Joint(Joint { what: JointKind::Covariance, values })) => {
+                self.take_covariance(&values)?;
+                self.place = if answered { Place::Over } else { Place::Covariance { answered: true } };
             }
             _ => return Err(Refusal::Kind),
         }
@@ -630,11 +647,19 @@ impl Work {
         }
     }
 
+    fn after_results(&self) -> Place {
+        match self.study.method.shares_covariance() {
+            true => Place::Covariance { answered: false },
+            false => Place::Over,
+        }
+    }
+
     /// Starts the fit again, with fewer columns at the second party.
     pub(super) fn restart(&mut self) {
         self.fits.restart(&self.encoded.block);
         self.redone = true;
         self.inference = None;
+        self.across = Across::default();
         self.sending = None;
         self.place = Place::Fit;
     }

@@ -172,6 +172,11 @@ impl Sender {
         (0..self.factor.ncols()).filter(|j| !kept.contains(j)).collect()
     }
 
+    /// What turns coordinates of the basis into coefficients.
+    pub fn transform(&self) -> &DMatrix<f64> {
+        &self.transform
+    }
+
     /// What turns coefficients into coordinates of the basis: `A b = Q (back b)`.
     pub fn back(&self) -> DMatrix<f64> {
         self.rotation.transpose() * &self.factor
@@ -188,6 +193,8 @@ pub struct Receiver {
     errors: ErrorKind,
     /// The bases, where they are looked at once more.
     kept: Vec<(usize, DMatrix<f64>)>,
+    /// Whether covariances with the coordinates of the basis are asked for.
+    across: bool,
 }
 
 /// Square roots of the covariance that follows from the residuals.
@@ -197,6 +204,8 @@ pub struct Robust {
     pub own: Option<DMatrix<f64>>,
     /// R factors of those of each basis; none where it is not defined.
     pub bases: Vec<DMatrix<f64>>,
+    /// Covariance of the coordinates of all bases with the own coefficients.
+    pub across: Option<DMatrix<f64>>,
 }
 
 /// What the receiver reads off its triangle.
@@ -213,6 +222,8 @@ pub struct Reading {
     pub inference: Inference,
     /// That of the basis from the residuals.
     pub robust: Option<DMatrix<f64>>,
+    /// Where it is asked for: the covariance of the coordinates of the basis, a row each, with the own coefficients.
+    pub across: Option<DMatrix<f64>>,
 }
 
 /// What the receiver of several bases reads off its triangle.
@@ -242,7 +253,14 @@ impl Receiver {
             with_centres,
             errors,
             kept: Vec::new(),
+            across: false,
         }
+    }
+
+    /// The same that also reads the covariance of its coefficients with the coordinates of the basis.
+    #[must_use]
+    pub fn with_across(self, across: bool) -> Receiver {
+        Receiver { across, ..self }
     }
 
     /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
@@ -308,6 +326,7 @@ impl Receiver {
         let roots = || Robust {
             own: Some(root.rows(self.basis, self.own).into_owned()),
             bases: starts.zip(sizes).map(of_basis).collect(),
+            across: self.across.then(|| root.rows(0, self.basis) * root.rows(self.basis, self.own).transpose()),
         };
         finite.then(roots)
     }
@@ -373,7 +392,13 @@ impl Receiver {
             Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p), robust: None }
         };
         let residual = own_last[(q + p, q + p)].powi(2);
-        Some(Reading { factor, score, residual, dependent, inference, robust: robust.bases.into_iter().next() })
+        let across = match (self.across && dependent.is_empty(), self.errors.is_model()) {
+            (false, _) => None,
+            (true, true) => across(&beside(&basis, &reported), q, p),
+            (true, false) => robust.across,
+        };
+        let robust = robust.bases.into_iter().next();
+        Some(Reading { factor, score, residual, dependent, inference, robust, across })
     }
 }
 
@@ -444,6 +469,15 @@ impl Receiver {
         reading.residual = residual;
         reading
     }
+}
+
+/// Covariance of the first `q` coefficients with the next `p`, from an R factor of their columns.
+fn across(factor: &DMatrix<f64>, q: usize, p: usize) -> Option<DMatrix<f64>> {
+    let mut inverse = DMatrix::identity(q + p, q + p);
+    let factor = factor.view((0, 0), (q + p, q + p)).into_owned();
+    let solved = factor.solve_upper_triangular_mut(&mut inverse);
+    (solved && inverse.iter().all(|value| value.is_finite()))
+        .then(|| inverse.rows(0, q) * inverse.rows(q, p).transpose())
 }
 
 /// An R factor with rows of zeros below, where there were fewer rows than columns.

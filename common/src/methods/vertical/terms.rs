@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::data::formula::Formula;
-use crate::glm::Family;
+use crate::glm::{Family, StatedFamily};
 use crate::id::{Digest, Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::terms::{
@@ -168,18 +168,42 @@ pub struct InferenceTerms {
     /// rows, for outcomes whose variance is another one; as in R's `sandwich`). These are for plain fits without a penalty.
     #[serde(skip_serializing_if = "ErrorKind::is_model")]
     pub errors: ErrorKind,
+    /// Whether each party learns the covariances of its own coefficients alone, or of all with each other, for tests about coefficients of
+    /// both: they tell single columns apart, so that these count as shown in full. Of plain fits of two parties without a penalty.
+    #[serde(skip_serializing_if = "CovarianceTerms::is_own")]
+    pub covariance: CovarianceTerms,
+}
+
+/// Whose covariances a party learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CovarianceTerms {
+    /// Of its own coefficients.
+    #[default]
+    Own,
+    /// Of all coefficients, also across the parties.
+    Shared,
+}
+
+impl CovarianceTerms {
+    fn is_own(&self) -> bool {
+        *self == CovarianceTerms::Own
+    }
 }
 
 impl Default for InferenceTerms {
     fn default() -> Self {
-        InferenceTerms { allowed: true, sender: None, errors: ErrorKind::Model }
+        InferenceTerms { allowed: true, sender: None, errors: ErrorKind::Model, covariance: CovarianceTerms::Own }
     }
 }
 
 impl InferenceTerms {
     /// Whether they are as in a file that says nothing of them.
     pub(crate) fn is_usual(&self) -> bool {
-        self.allowed && self.errors.is_model() && self.sender.is_none_or(|sender| sender == Role::Alice)
+        self.allowed
+            && self.errors.is_model()
+            && self.covariance.is_own()
+            && self.sender.is_none_or(|sender| sender == Role::Alice)
     }
 }
 
@@ -242,6 +266,14 @@ impl VerticalGuarantee {
         }
     }
 
+    /// Whether factors open with the table of a sealed fit, for sub-models.
+    pub fn opens_factors(&self) -> bool {
+        match self {
+            VerticalGuarantee::Sealed(terms) => terms.refit,
+            VerticalGuarantee::Plain | VerticalGuarantee::Private(_) => false,
+        }
+    }
+
     /// The range that a sealed study fixes for both parties' parts of the linear predictor.
     pub fn range(&self) -> Option<f64> {
         match self {
@@ -279,8 +311,10 @@ pub struct Vertical {
     pub parties: BTreeMap<Role, PartyTerms>,
     /// Of several parties, the one that all others dial; none between alice and bob.
     pub leader: Option<Role>,
-    /// Family and link.
+    /// Family and link of the estimates.
     pub family: Family,
+    /// Whether its variance counts up to a multiple, which is estimated.
+    pub quasi: bool,
     /// Whether the first party's block has an intercept.
     pub intercept: bool,
     /// The outcome.
@@ -345,12 +379,36 @@ impl Vertical {
             penalty.check()?;
         }
         self.check_holders()?;
+        self.check_quasi(mode)?;
         self.check_errors(mode)?;
+        self.check_covariance(mode)?;
         let named = [self.inference.sender, self.prediction.result_to];
         match named.iter().flatten().all(|role| self.parties.contains_key(role)) {
             true => Ok(()),
             false => wrong("inference.sender, prediction.result_to", "must be alice or bob"),
         }
+    }
+
+    /// The family as the study names it.
+    pub fn stated_family(&self) -> StatedFamily {
+        StatedFamily::of(self.family, self.quasi)
+    }
+
+    /// Refuses an estimated dispersion where the study does not compute it.
+    fn check_quasi(&self, mode: Mode) -> Result<(), StudyError> {
+        if !self.quasi {
+            return Ok(());
+        }
+        let base = self.family;
+        let problem = match mode {
+            Mode::Sealed => "its dispersion needs the residual of every row, which a sealed study opens to nobody",
+            Mode::Private => "its dispersion needs the residual of every row, for which a private study has no noise",
+            Mode::Plain if self.penalty.is_some() => {
+                "its dispersion has no place beside `[penalty]`: penalised estimates have no standard errors"
+            }
+            Mode::Plain => return Ok(()),
+        };
+        Err(value("model.family", format!("is {}: {problem}; {base} has the same estimates", self.stated_family())))
     }
 
     /// Refuses errors from residuals where the study does not compute them.
@@ -373,6 +431,36 @@ impl Vertical {
             Mode::Plain => return Ok(()),
         };
         Err(value("inference.errors", format!("is \"{}\", which {problem}", kind.name())))
+    }
+
+    /// Whether each of two parties learns the covariances of all coefficients.
+    pub fn shares_covariance(&self) -> bool {
+        self.inference.covariance == CovarianceTerms::Shared
+    }
+
+    /// Refuses covariances across the parties where the study does not compute them.
+    fn check_covariance(&self, mode: Mode) -> Result<(), StudyError> {
+        if !self.shares_covariance() {
+            return Ok(());
+        }
+        let problem = match mode {
+            Mode::Sealed => {
+                "needs what turns each party's coordinates into its coefficients, which no sealed study lets open"
+            }
+            Mode::Private => "has no noise in a private study",
+            Mode::Plain if self.leader.is_some() => "is for two parties, alice and bob",
+            Mode::Plain if self.penalty.is_some() => {
+                "has no place beside `[penalty]`: penalised estimates have no standard errors"
+            }
+            Mode::Plain if !self.inference.allowed => {
+                "needs the basis exchange, which `inference.allowed = false` rules out"
+            }
+            Mode::Plain if self.fit.coefficients == CoefficientTerms::Own => {
+                "tells what `fit.coefficients = \"own\"` keeps from the other party"
+            }
+            Mode::Plain => return Ok(()),
+        };
+        Err(value("inference.covariance", format!("is \"shared\", which {problem}")))
     }
 
     /// Refuses a column that another party than the first holds alone.
@@ -500,6 +588,9 @@ impl Study<Vertical> {
         }
         if self.method.fit.coefficients == CoefficientTerms::Shared {
             declared.push(Declaration::Coefficients);
+        }
+        if self.method.shares_covariance() {
+            declared.push(Declaration::Covariance);
         }
         if self.result_to() != role {
             declared.push(Declaration::Prediction);
@@ -649,8 +740,17 @@ impl Study<Vertical> {
     /// a scale, in words; and the norm at which rows are cut.
     pub fn stated_bounds(&self, role: Role) -> BTreeMap<String, String> {
         let party = self.method.parties.get(&role);
-        let columns = party.into_iter().flat_map(|party| &party.columns);
-        self.head.stated_bounds(columns.chain([&self.method.outcome.column]), party.map(|party| party.row_norm))
+        let columns = self.named_columns(role);
+        self.head.stated_bounds(columns.iter().chain([&self.method.outcome.column]), party.map(|party| party.row_norm))
+    }
+
+    /// The columns of its table that the study names for a party: those that it lists, or those of its formula.
+    pub fn named_columns(&self, role: Role) -> Vec<String> {
+        let Some(party) = self.method.parties.get(&role) else { return Vec::new() };
+        match party.formula.as_deref().map(Formula::parse) {
+            Some(Ok(formula)) => formula.predictors().into_iter().map(str::to_owned).collect(),
+            Some(Err(_)) | None => party.columns.clone(),
+        }
     }
 }
 

@@ -99,7 +99,7 @@ fn a_sealed_report_has_no_words_of_an_exchange_of_vectors() {
 fn a_sealed_fit_that_is_led_by_gradients_says_how_many_opened_and_shows_their_course_where_they_did() {
     let (mut alice, mut bob) = sealed();
     for report in [&mut alice, &mut bob] {
-        (report.family, report.rounds) = (Family::Binomial, 3);
+        (report.family, report.rounds) = (StatedFamily::Binomial, 3);
     }
     let point = |round, certificate| TracePoint { round, certificate, change: 0.1, objective: f64::NAN };
     alice.trace = vec![point(1, 1e-2), point(2, 1e-5), point(3, 1e-9)];

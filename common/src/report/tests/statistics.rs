@@ -56,6 +56,7 @@ fn terms_and_curves_stand_in_text_and_page() {
         party: Role::Alice,
         df,
         wald: Some(test),
+        wald_type_ii: Some(test),
         vif: Some(1.0363),
         scaled_vif: Some(1.006),
     };

@@ -11,16 +11,17 @@ pub use rows::{Canary, RowDealer, RowParty, RowShape};
 pub use several::{
     MOST_PARTIES, SeveralDealer, SeveralParty, SeveralShape, SeveralShares, SeveralTables, pairs, place_of,
 };
-pub use table::{Blocks, Correction, Dealer, Frame, Masks, Opened, OwnMask, Party, Shape, Shares, Side, TableShare};
-pub use vector::{VectorDealer, VectorParty, VectorShape, VectorShare};
+pub use table::{Blocks, Correction, Dealer, Frame, Masks, Opened, Party, Shape, Shares, Side, TableShare};
+pub use vector::{Foreseen, VectorDealer, VectorParty, VectorShape, VectorShare};
 pub use weighted::{Rows, WeightedDealer, WeightedParty, WeightedShape, WeightedShare};
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::masks::Mask;
-use super::ring::{Elements, ROWS, RingError, Width};
+use super::lanes;
+use super::masks::{CHUNK, Mask, put};
+use super::ring::{Elements, LARGEST_FIXED, ROWS, RingError, Width, moduli};
 
 /// Bytes of a message of row blocks of a product, about, of a party and of the dealer alike.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -83,22 +84,101 @@ impl Fault {
     }
 }
 
-/// Row blocks in fixed point behind the own mask, worked on in parallel; the left party, which multiplies with them later, keeps them too.
+/// What a party keeps of a row block that it has sent, to multiply it with the peer's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// The row block, at the left party.
+    Own,
+    /// Its mask, at the right party.
+    Mask,
+    /// Nothing.
+    Nothing,
+}
+
+impl Keep {
+    fn at(side: Side) -> Keep {
+        match side {
+            Side::Left => Keep::Own,
+            Side::Right => Keep::Mask,
+        }
+    }
+}
+
+/// Row blocks in fixed point behind the own mask, one behind the other as in their message, and what is kept of each. Every row block is made
+/// and masked in one go, and several in parallel. `fill` appends the values of one.
 fn hidden(
     blocks: Range<usize>,
-    side: Side,
-    mask: &Mask,
-    quantise: impl Fn(usize) -> Result<Elements, Fault> + Sync,
-) -> Result<(Vec<Elements>, Vec<Frame>), Fault> {
-    let hide = |block: usize| {
-        let mut entries = quantise(block)?;
-        let kept = (side == Side::Left).then(|| entries.clone());
-        entries.subtract(&mask.block(block, entries.count())).map_err(Fault::ring("own row block"))?;
-        Ok((kept, Frame { block: block as u64, entries }))
+    size: impl Fn(usize) -> usize,
+    (width, bits): (Width, u32),
+    (mask, keep): (&Mask, Keep),
+    fill: impl Fn(usize, &mut Vec<f64>) -> Result<(), Fault> + Sync,
+) -> Result<(Vec<Elements>, Elements), Fault> {
+    let sizes: Vec<usize> = blocks.clone().map(size).collect();
+    let mut message = Elements::zeros(width, sizes.iter().sum());
+    let scale = 2f64.powi(bits as i32);
+    let hide = |((block, size), parts): ((usize, &usize), Vec<&mut [u64]>)| {
+        let mut values = Vec::with_capacity(*size);
+        fill(block, &mut values)?;
+        if values.len() != *size {
+            let fault = RingError::Count { came: values.len(), expected: *size };
+            return Err(Fault::Ring { what: "own row block", fault });
+        }
+        let mut kept = Vec::with_capacity(if keep == Keep::Nothing { 0 } else { *size * width.words() });
+        let mut within = true;
+        for (half, hidden) in parts.into_iter().enumerate() {
+            let first = kept.len();
+            mask.each(block, half, *size, |at, words| {
+                let places = at..at + words.len();
+                let (values, hidden) = (&values[places.clone()], &mut hidden[places]);
+                let mut own = [0; CHUNK];
+                let own = &mut own[..words.len()];
+                within &= lanes::hide_fixed(values, scale, LARGEST_FIXED, words, [own, hidden], moduli(half));
+                match keep {
+                    Keep::Own => put(&mut kept, first + at, own),
+                    Keep::Mask => put(&mut kept, first + at, words),
+                    Keep::Nothing => {}
+                }
+            });
+        }
+        if within { Ok(Elements::from_words(width, kept)) } else { Err(Fault::OwnValue) }
     };
-    let hidden: Vec<_> = blocks.into_par_iter().map(hide).collect::<Result<_, Fault>>()?;
-    let (kept, frames): (Vec<Option<Elements>>, Vec<Frame>) = hidden.into_iter().unzip();
-    Ok((kept.into_iter().flatten().collect(), frames))
+    let parts = message.parts_mut(&sizes);
+    let all: Vec<(_, _)> = blocks.zip(&sizes).zip(parts).collect();
+    let kept = all.into_par_iter().map(hide).collect::<Result<_, Fault>>()?;
+    Ok((kept, message))
+}
+
+/// A message's row blocks from a given one on, each for itself.
+fn frames(first: usize, message: &Elements, size: impl Fn(usize) -> usize, count: usize) -> Vec<Frame> {
+    let mut at = 0;
+    let frame = |block: usize| {
+        let begin = at;
+        at += size(block);
+        Frame { block: block as u64, entries: message.slice(begin..at) }
+    };
+    (first..first + count).map(frame).collect()
+}
+
+/// Public integers as values that a scale of some bits makes whole again.
+fn unscaled(integers: Vec<f64>, bits: u32) -> impl Iterator<Item = f64> {
+    let scale = 2f64.powi(-(bits as i32));
+    integers.into_iter().map(move |integer| integer * scale)
+}
+
+/// Appends some rows of an own matrix, column by column.
+fn fill(
+    own: &impl Blocks,
+    rows: usize,
+    columns: usize,
+    range: Range<usize>,
+    values: &mut Vec<f64>,
+) -> Result<(), Fault> {
+    if own.rows() != rows || own.columns() != columns {
+        let (came, expected) = (own.rows() * own.columns(), rows * columns);
+        return Err(Fault::Ring { what: "own block", fault: RingError::Count { came, expected } });
+    }
+    own.fill(range, values);
+    Ok(())
 }
 
 /// Both sides' public 20-bit integers of a row block.
@@ -117,11 +197,7 @@ fn quantise(
     width: Width,
     bits: u32,
 ) -> Result<Elements, Fault> {
-    if own.rows() != rows || own.columns() != columns {
-        let (came, expected) = (own.rows() * own.columns(), rows * columns);
-        return Err(Fault::Ring { what: "own block", fault: RingError::Count { came, expected } });
-    }
     let mut values = Vec::with_capacity(range.len() * columns);
-    own.fill(range, &mut values);
+    fill(own, rows, columns, range, &mut values)?;
     Elements::fixed(width, &values, bits).map_err(|_| Fault::OwnValue)
 }

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use rayon::prelude::*;
 
 use super::table::{Blocks, Frame, Side, expect};
-use super::{Fault, hidden, public};
+use super::{Fault, Keep, hidden, public, unscaled};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
-use crate::secure::ring::{Elements, ROWS, Width, row_block};
+use crate::secure::ring::{Elements, Part, ROWS, Width, row_block};
 
 /// The shape of products within rows, which all three roles know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +75,9 @@ pub struct RowParty {
     /// At the party that receives no correction.
     share: Option<Mask>,
     canary: Mask,
-    /// Own factors that were sent and whose counterpart has not come, at the left party, who multiplies with them.
-    own: VecDeque<Elements>,
+    /// Own factors that were sent and whose counterpart has not come, at the left party, who multiplies with them; at the right one their
+    /// mask.
+    kept: VecDeque<Elements>,
     sent: usize,
     taken: usize,
     opened: Option<Elements>,
@@ -94,7 +95,7 @@ impl RowParty {
         let mask = own.expand(seed, shape.width);
         let share = (side != shape.corrected).then(|| share.expand(seed, shape.width));
         let canary = labels.take(Purpose::Canary).publish(Width::One);
-        RowParty { shape, side, mask, share, canary, own: VecDeque::new(), sent: 0, taken: 0, opened: None }
+        RowParty { shape, side, mask, share, canary, kept: VecDeque::new(), sent: 0, taken: 0, opened: None }
     }
 
     /// The next row block to send; none after the last, which is the canary's.
@@ -102,19 +103,30 @@ impl RowParty {
     /// # Errors
     /// The factors have another shape than agreed, or a value is beyond the bound of fixed point.
     pub fn hide(&mut self, own: &impl Blocks) -> Result<Option<Frame>, Fault> {
-        Ok(self.hide_blocks(own, 1)?.pop())
+        let block = self.sent as u64;
+        Ok(self.hide_blocks(own, 1)?.map(|entries| Frame { block, entries }))
     }
 
-    /// The next row blocks to send, at most a given number of, worked on in parallel; none after the last.
+    /// The next row blocks to send, at most a given number of, one behind the other as in their message; none after the last.
     ///
     /// # Errors
     /// As [`RowParty::hide`].
-    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
-        let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
-        let (kept, frames) = hidden(blocks.clone(), self.side, &self.mask, |block| self.quantise(block, own))?;
-        self.own.extend(kept);
+    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Option<Elements>, Fault> {
+        let shape = self.shape;
+        let blocks = self.sent..shape.blocks().min(self.sent.saturating_add(most));
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let (kept, message) = hidden(
+            blocks.clone(),
+            |block| shape.frame(block),
+            (shape.width, shape.bits),
+            (&self.mask, Keep::at(self.side)),
+            |block, values| self.fill(block, own, values),
+        )?;
+        self.kept.extend(kept);
         self.sent = blocks.end;
-        Ok(frames)
+        Ok(Some(message))
     }
 
     /// Takes the peer's next row block in, with the dealer's correction where this party is the one that gets it: the share of the
@@ -128,74 +140,85 @@ impl RowParty {
         correction: Option<&Frame>,
         own: &impl Blocks,
     ) -> Result<Option<Elements>, Fault> {
-        let corrections = correction.map(std::slice::from_ref);
-        Ok(self.take_blocks(std::slice::from_ref(frame), corrections, own)?.pop())
+        for came in std::iter::once(frame).chain(correction).map(|frame| frame.block) {
+            if came != self.taken as u64 {
+                return Err(Fault::Order { came, expected: self.taken as u64 });
+            }
+        }
+        Ok(self.take_blocks(1, &frame.entries, correction.map(|frame| &frame.entries), own)?.pop())
     }
 
-    /// Takes the peer's next row blocks in, with their corrections at the party that gets them: shares of the sums of these rows, without
-    /// the canary's.
+    /// Takes the peer's next row blocks in as they came in a message, with their corrections at the party that gets them: shares of the sums
+    /// of these rows, without the canary's.
     ///
     /// # Errors
     /// As [`RowParty::take`].
     pub fn take_blocks(
         &mut self,
-        frames: &[Frame],
-        corrections: Option<&[Frame]>,
+        count: usize,
+        entries: &Elements,
+        corrections: Option<&Elements>,
         own: &impl Blocks,
     ) -> Result<Vec<Elements>, Fault> {
         let (first, shape) = (self.taken, self.shape);
         if (self.side == shape.corrected) != corrections.is_some() {
             return Err(Fault::Correction);
         }
-        for frames in std::iter::once(frames).chain(corrections) {
-            for (block, frame) in (first..).zip(frames) {
-                if frame.block != block as u64 || block >= shape.blocks() {
-                    return Err(Fault::Order { came: frame.block, expected: block as u64 });
-                }
-            }
+        let blocks = first..first + count;
+        if blocks.end > shape.blocks() {
+            return Err(Fault::Order { came: shape.blocks() as u64, expected: first as u64 });
         }
-        let mut kept: Vec<Option<Elements>> = self.own.drain(..self.own.len().min(frames.len())).map(Some).collect();
-        kept.resize_with(frames.len(), || None);
-        let taken = |(at, kept): (usize, Option<Elements>)| {
-            let factors = match (self.side, kept) {
-                (Side::Left, Some(own)) => own,
-                (Side::Left, None) => self.quantise(first + at, own)?,
-                (Side::Right, _) => self.mask.block(first + at, shape.frame(first + at)),
-            };
-            let correction = corrections.map(|corrections| corrections.get(at).ok_or(Fault::Correction)).transpose()?;
-            self.share_of(first + at, factors, &frames[at], correction)
+        let whole =
+            |size: fn(&RowShape, usize) -> usize| blocks.clone().map(|block| size(&shape, block)).sum::<usize>();
+        expect(entries, shape.width, whole(RowShape::frame), "row block of factors")?;
+        if let Some(corrections) = corrections {
+            expect(corrections, shape.width, whole(RowShape::correction), "correction of rows")?;
+        }
+        let kept: Vec<Elements> = self.kept.drain(..self.kept.len().min(count)).collect();
+        let (mut at, mut at_correction) = (0, 0);
+        let part = |block: usize| {
+            let (begin, begin_correction) = (at, at_correction);
+            (at, at_correction) = (at + shape.frame(block), at_correction + shape.correction(block));
+            let correction = corrections.map(|corrections| corrections.slice(begin_correction..at_correction));
+            (block, entries.part(begin..at), correction)
         };
-        let mut shares: Vec<Elements> = kept.into_par_iter().enumerate().map(taken).collect::<Result<_, Fault>>()?;
-        self.taken += frames.len();
+        let parts: Vec<(usize, Part<'_>, Option<Elements>)> = blocks.clone().map(part).collect();
+        let taken = |(at, (block, entries, correction)): (usize, (usize, Part<'_>, Option<Elements>))| {
+            let made;
+            let factors = match kept.get(at) {
+                Some(kept) => kept.whole(),
+                None => {
+                    made = self.factors(block, own)?;
+                    made.whole()
+                }
+            };
+            let mut share = match (&self.share, correction) {
+                (Some(mask), None) => mask.block(block, shape.length(block)),
+                (None, Some(correction)) => correction,
+                (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
+            };
+            share.add_row_products(factors, entries).map_err(Fault::ring("row block of factors"))?;
+            Ok(share)
+        };
+        let mut shares: Vec<Elements> = parts.into_par_iter().enumerate().map(taken).collect::<Result<_, Fault>>()?;
+        self.taken = blocks.end;
         if self.taken == shape.blocks() {
             self.opened = shares.pop();
         }
         Ok(shares)
     }
 
-    /// The own share of the sums of a row block.
-    fn share_of(
-        &self,
-        block: usize,
-        mut products: Elements,
-        frame: &Frame,
-        correction: Option<&Frame>,
-    ) -> Result<Elements, Fault> {
-        let (shape, rows) = (self.shape, self.shape.length(block));
-        expect(&frame.entries, shape.width, shape.frame(block), "row block of factors")?;
-        products.multiply(&frame.entries).map_err(Fault::ring("row block of factors"))?;
-        let mut share = match (&self.share, correction) {
-            (Some(mask), None) => mask.block(block, rows),
-            (None, Some(correction)) => {
-                expect(&correction.entries, shape.width, rows, "correction of rows")?;
-                correction.entries.clone()
+    /// What the peer's row block is multiplied with, where it has come before the own one was sent.
+    fn factors(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
+        let shape = &self.shape;
+        match self.side {
+            Side::Right => Ok(self.mask.block(block, shape.frame(block))),
+            Side::Left => {
+                let mut values = Vec::with_capacity(shape.frame(block));
+                self.fill(block, own, &mut values)?;
+                Elements::fixed(shape.width, &values, shape.bits).map_err(|_| Fault::OwnValue)
             }
-            (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
-        };
-        for term in 0..shape.terms {
-            share.add_from(&products, term * rows).map_err(Fault::ring("row block of factors"))?;
         }
-        Ok(share)
     }
 
     /// The share of the canary, once all row blocks have gone both ways, and what both shares must add up to.
@@ -212,8 +235,8 @@ impl RowParty {
         Ok(Canary { share, expected: Elements::from_integers(self.shape.width, &[product]) })
     }
 
-    /// A row block in fixed point; the last one is the canary's.
-    fn quantise(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
+    /// The values of a row block; those of the last one are the canary's.
+    fn fill(&self, block: usize, own: &impl Blocks, values: &mut Vec<f64>) -> Result<(), Fault> {
         let shape = &self.shape;
         if block + 1 == shape.blocks() {
             let (left, right) = public(&self.canary, 0, shape.terms);
@@ -221,9 +244,10 @@ impl RowParty {
                 Side::Left => left,
                 Side::Right => right,
             };
-            return Elements::fixed(shape.width, &canary, 0).map_err(|_| Fault::OwnValue);
+            values.extend(unscaled(canary, shape.bits));
+            return Ok(());
         }
-        super::quantise(own, shape.rows, shape.terms, row_block(shape.rows, block), shape.width, shape.bits)
+        super::fill(own, shape.rows, shape.terms, row_block(shape.rows, block), values)
     }
 }
 
@@ -286,12 +310,9 @@ impl RowDealer {
             return Ok(None);
         }
         let rows = shape.length(block);
-        let mut products = self.left.block(block, shape.frame(block));
-        products.multiply(&self.right.block(block, shape.frame(block))).map_err(Fault::ring("masks"))?;
+        let [left, right] = [&self.left, &self.right].map(|mask| mask.block(block, shape.frame(block)));
         let mut sums = Elements::zeros(shape.width, rows);
-        for term in 0..shape.terms {
-            sums.add_from(&products, term * rows).map_err(Fault::ring("masks"))?;
-        }
+        sums.add_row_products(left.whole(), right.whole()).map_err(Fault::ring("masks"))?;
         sums.subtract(&self.share.block(block, rows)).map_err(Fault::ring("masks"))?;
         self.done += 1;
         Ok(Some(Frame { block: block as u64, entries: sums }))

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::sum::Sum;
 use super::table::expect;
-use super::{Blocks, Fault, Frame, Side, hidden, public, quantise};
+use super::{Blocks, Fault, Frame, Keep, frames, hidden, public, unscaled};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::ring::{Elements, ROWS, Width, row_block};
 
@@ -177,11 +177,20 @@ impl SeveralParty {
     /// The matrix has another shape than agreed, or a value is beyond the bound of fixed point.
     pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
         let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
-        let side = if self.later.is_some() { Side::Left } else { Side::Right };
-        let (kept, frames) = hidden(blocks.clone(), side, &self.mask, |block| self.quantise(block, own))?;
-        self.own.extend(kept);
+        let (shape, place, first) = (self.shape, self.place, blocks.start);
+        let size = |block: usize| shape.frame(place, block);
+        let (kept, message) = hidden(
+            blocks.clone(),
+            size,
+            (shape.width, shape.bits),
+            (&self.mask, if self.later.is_some() { Keep::Own } else { Keep::Nothing }),
+            |block, values| self.fill(block, own, values),
+        )?;
+        if self.later.is_some() {
+            self.own.extend(kept);
+        }
         self.sent = blocks.end;
-        Ok(frames)
+        Ok(frames(first, &message, size, blocks.len()))
     }
 
     /// Takes in the next row blocks of all others, each with the blocks of all of them in order beside each other.
@@ -264,15 +273,14 @@ impl SeveralParty {
         Ok(SeveralShares { shape, place, canary, expected, tables })
     }
 
-    /// A row block in fixed point, the canary behind it.
-    fn quantise(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
+    /// The values of a row block, the canary behind them.
+    fn fill(&self, block: usize, own: &impl Blocks, values: &mut Vec<f64>) -> Result<(), Fault> {
         let shape = &self.shape;
         let range = row_block(shape.rows, block);
         let (canary, _) = public(&self.canaries[self.place], block, range.len());
-        let mut entries = quantise(own, shape.rows, shape.columns[self.place], range, shape.width, shape.bits)?;
-        let canary = Elements::fixed(shape.width, &canary, 0).map_err(|_| Fault::OwnValue)?;
-        entries.append(&canary).map_err(Fault::ring("own row block"))?;
-        Ok(entries)
+        super::fill(own, shape.rows, shape.columns[self.place], range, values)?;
+        values.extend(unscaled(canary, shape.bits));
+        Ok(())
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::sum::Sum;
-use super::{Fault, hidden, public, quantise};
+use super::{Fault, Keep, hidden, public, unscaled};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::ring::{Elements, ROWS, Width, row_block};
 
@@ -27,6 +27,10 @@ pub trait Blocks: Sync {
     fn columns(&self) -> usize;
     /// Appends some rows, column by column.
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>);
+    /// Some rows of a column, where they stand as they are.
+    fn lent(&self, _column: usize, _rows: Range<usize>) -> Option<&[f64]> {
+        None
+    }
 }
 
 impl Blocks for nalgebra::DMatrix<f64> {
@@ -42,6 +46,10 @@ impl Blocks for nalgebra::DMatrix<f64> {
         for column in self.column_iter() {
             out.extend_from_slice(&column.as_slice()[rows.clone()]);
         }
+    }
+
+    fn lent(&self, column: usize, rows: Range<usize>) -> Option<&[f64]> {
+        self.column(column).data.into_slice().get(rows)
     }
 }
 
@@ -142,8 +150,9 @@ pub struct Party {
     /// The left side's share of the masks' product.
     share: Option<Mask>,
     canary: Mask,
-    /// Own row blocks that were sent and whose counterpart has not come, at the left party, who multiplies with them.
-    own: VecDeque<Elements>,
+    /// Own row blocks that were sent and whose counterpart has not come, at the left party, who multiplies with them; at the right one their
+    /// masks.
+    kept: VecDeque<Elements>,
     sent: usize,
     taken: usize,
     expected: i128,
@@ -165,7 +174,7 @@ impl Party {
             mask,
             share,
             canary,
-            own: VecDeque::new(),
+            kept: VecDeque::new(),
             sent: 0,
             taken: 0,
             expected: 0,
@@ -178,19 +187,30 @@ impl Party {
     /// # Errors
     /// The matrix has another shape than agreed, or a value is beyond the bound of fixed point.
     pub fn hide(&mut self, own: &impl Blocks) -> Result<Option<Frame>, Fault> {
-        Ok(self.hide_blocks(own, 1)?.pop())
+        let block = self.sent as u64;
+        Ok(self.hide_blocks(own, 1)?.map(|entries| Frame { block, entries }))
     }
 
-    /// The next row blocks to send, at most a given number of, worked on in parallel; none after the last.
+    /// The next row blocks to send, at most a given number of, one behind the other as in their message; none after the last.
     ///
     /// # Errors
     /// As [`Party::hide`].
-    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Vec<Frame>, Fault> {
-        let blocks = self.sent..self.shape.blocks().min(self.sent.saturating_add(most));
-        let (kept, frames) = hidden(blocks.clone(), self.side, &self.mask, |block| self.quantise(block, own))?;
-        self.own.extend(kept);
+    pub fn hide_blocks(&mut self, own: &impl Blocks, most: usize) -> Result<Option<Elements>, Fault> {
+        let (shape, side) = (self.shape, self.side);
+        let blocks = self.sent..shape.blocks().min(self.sent.saturating_add(most));
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let (kept, message) = hidden(
+            blocks.clone(),
+            |block| shape.frame(side, block),
+            (shape.width, shape.bits),
+            (&self.mask, Keep::at(side)),
+            |block, values| self.fill(block, own, values),
+        )?;
+        self.kept.extend(kept);
         self.sent = blocks.end;
-        Ok(frames)
+        Ok(Some(message))
     }
 
     /// Takes the peer's next row block in.
@@ -214,12 +234,12 @@ impl Party {
             }
             expect(&frame.entries, shape.width, shape.frame(self.side.other(), block), "row block")?;
         }
-        let mut kept: Vec<Option<Elements>> = self.own.drain(..self.own.len().min(frames.len())).map(Some).collect();
+        let mut kept: Vec<Option<Elements>> = self.kept.drain(..self.kept.len().min(frames.len())).map(Some).collect();
         kept.resize_with(frames.len(), || None);
         let factor = |(at, kept): (usize, Option<Elements>)| match (self.side, kept) {
-            (Side::Left, Some(own)) => Ok(own),
+            (Side::Left | Side::Right, Some(kept)) => Ok(kept),
             (Side::Left, None) => self.quantise(first + at, own),
-            (Side::Right, _) => Ok(self.mask.block(first + at, shape.frame(Side::Right, first + at))),
+            (Side::Right, None) => Ok(self.mask.block(first + at, shape.frame(Side::Right, first + at))),
         };
         let factors: Vec<Elements> = kept.into_par_iter().enumerate().map(factor).collect::<Result<_, Fault>>()?;
         for (frame, factor) in frames.iter().zip(&factors) {
@@ -241,14 +261,6 @@ impl Party {
     /// # Errors
     /// Row blocks are missing, or the correction does not fit.
     pub fn finish(self, correction: Option<&Correction>) -> Result<Shares, Fault> {
-        self.finish_and_keep(correction).map(|(shares, _)| shares)
-    }
-
-    /// As [`Party::finish`], with the mask of the own block for a weighted table of it.
-    ///
-    /// # Errors
-    /// Row blocks are missing, or the correction does not fit.
-    pub fn finish_and_keep(self, correction: Option<&Correction>) -> Result<(Shares, OwnMask), Fault> {
         let (blocks, shape) = (self.shape.blocks(), self.shape);
         if self.sent.min(self.taken) < blocks {
             let came = self.sent.min(self.taken) as u64;
@@ -268,41 +280,27 @@ impl Party {
         let canary = share.select(std::iter::once(columns * shape.right + shape.left));
         let inner = (0..shape.right).flat_map(move |k| (0..shape.left).map(move |j| columns * k + j));
         let expected = Elements::from_integers(shape.width, &[self.expected]);
-        let own = OwnMask { shape, side: self.side, mask: self.mask };
-        Ok((Shares { shape, canary, expected, table: share.select(inner) }, own))
+        Ok(Shares { shape, canary, expected, table: share.select(inner) })
     }
 
     /// A row block in fixed point, the canary behind it.
     fn quantise(&self, block: usize, own: &impl Blocks) -> Result<Elements, Fault> {
-        let (shape, columns) = (&self.shape, self.shape.columns(self.side));
-        let rows = row_block(shape.rows, block);
-        let count = rows.len();
-        let mut entries = quantise(own, shape.rows, columns - 1, rows, shape.width, shape.bits)?;
-        let (left, right) = public(&self.canary, block, count);
+        let mut values = Vec::with_capacity(self.shape.frame(self.side, block));
+        self.fill(block, own, &mut values)?;
+        Elements::fixed(self.shape.width, &values, self.shape.bits).map_err(|_| Fault::OwnValue)
+    }
+
+    /// The values of a row block, the canary behind them.
+    fn fill(&self, block: usize, own: &impl Blocks, values: &mut Vec<f64>) -> Result<(), Fault> {
+        let (shape, range) = (&self.shape, row_block(self.shape.rows, block));
+        let (left, right) = public(&self.canary, block, range.len());
+        super::fill(own, shape.rows, shape.columns(self.side) - 1, range, values)?;
         let canary = match self.side {
             Side::Left => left,
             Side::Right => right,
         };
-        let canary = Elements::fixed(shape.width, &canary, 0).map_err(|_| Fault::OwnValue)?;
-        entries.append(&canary).map_err(Fault::ring("own row block"))?;
-        Ok(entries)
-    }
-}
-
-/// The mask of a party's own block, for further products with it.
-#[derive(Debug)]
-pub struct OwnMask {
-    shape: Shape,
-    side: Side,
-    mask: Mask,
-}
-
-impl OwnMask {
-    /// The mask of the first columns of a row block. It is cut from that of all columns: a word that was refused is replaced from
-    /// what follows the last column, so that a stream of fewer columns has other elements in such places.
-    pub(super) fn block(&self, block: usize, columns: usize) -> Elements {
-        let rows = row_block(self.shape.rows, block).len();
-        self.mask.block(block, self.shape.frame(self.side, block)).first(rows * columns)
+        values.extend(unscaled(canary, shape.bits));
+        Ok(())
     }
 }
 
@@ -471,6 +469,11 @@ pub struct Masks {
 }
 
 impl Masks {
+    /// Columns of both, the canaries among them.
+    pub(super) fn columns(&self) -> [usize; 2] {
+        [Side::Left, Side::Right].map(|side| self.shape.columns(side))
+    }
+
     /// Both masks of a row block, column by column.
     pub(super) fn block(&self, block: usize) -> (Elements, Elements) {
         rayon::join(

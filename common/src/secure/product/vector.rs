@@ -7,11 +7,14 @@
 //!
 //! An intercept is a public column, whose products with both shares are local.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
 use super::Fault;
 use super::sum::Sum;
 use super::table::{Blocks, Frame, Masks, Side, expect};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
-use crate::secure::ring::{Elements, Width, row_block, row_blocks};
+use crate::secure::ring::{Elements, RingError, Width, row_block, row_blocks};
 
 /// The shape of a product with a shared vector, which all three roles know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,9 +136,18 @@ impl VectorParty {
         if received.entries.width() != shape.width || received.entries.count() < rows * theirs {
             return Err(Fault::short("row block", &received.entries, rows * theirs));
         }
-        let columns = super::quantise(own, shape.rows, own.columns(), range.clone(), shape.width, shape.bits)?;
-        if columns.count() < rows * mine {
-            return Err(Fault::short("own block", &columns, rows * mine));
+        let mut values = Vec::new();
+        let lent: Option<Vec<&[f64]>> = (0..mine).map(|column| own.lent(column, range.clone())).collect();
+        let columns = match lent {
+            Some(columns) if own.rows() == shape.rows => columns,
+            Some(_) | None => {
+                super::fill(own, shape.rows, own.columns(), range.clone(), &mut values)?;
+                values.chunks_exact(rows.max(1)).take(mine).collect()
+            }
+        };
+        if columns.len() < mine {
+            let fault = RingError::Count { came: rows * columns.len(), expected: rows * mine };
+            return Err(Fault::Ring { what: "own block", fault });
         }
         let constant = super::quantise(public, shape.rows, 1, range, shape.width, shape.bits)?;
         self.public.add(&constant, vector, rows);
@@ -143,7 +155,7 @@ impl VectorParty {
             Side::Left => (&mut self.left, &mut self.right),
             Side::Right => (&mut self.right, &mut self.left),
         };
-        of_mine.add(&columns, &whole, rows);
+        of_mine.add_fixed(&columns, shape.bits, &whole).map_err(|_| Fault::OwnValue)?;
         of_theirs.add(&received.entries, &mask, rows);
         self.taken += 1;
         Ok(())
@@ -211,41 +223,118 @@ impl VectorShare {
     }
 }
 
+/// Products with a vector for which the masks of a table are expanded in one go: more than most fits need.
+const FORESEEN: usize = 6;
+
+/// The dealer's part of products with a shared vector that are still to be ordered. What takes time is to expand the masks of the table; the
+/// masks of the vectors do not depend on anything that is ordered, so that one pass serves several products.
+#[derive(Default)]
+pub struct Foreseen {
+    waiting: VecDeque<Arc<Vector>>,
+}
+
+/// The masks of one product, and what the masks of a table come to with them.
+struct Vector {
+    width: Width,
+    /// Of the left party's vector and of the right one's.
+    masks: [Mask; 2],
+    share: Mask,
+    /// The products of all columns of the table, of the left block with the right party's mask and the other way round.
+    sums: OnceLock<[Elements; 2]>,
+}
+
+impl Foreseen {
+    /// The next product. Takes its labels, and where nothing is foreseen those of some more.
+    pub fn next(&mut self, shape: VectorShape, left: &Seed, right: &Seed, labels: &mut Labels) -> VectorDealer {
+        let mut vector = || {
+            let mut expand = |purpose, seed| labels.take(purpose).expand(seed, shape.width);
+            let masks = [expand(Purpose::VectorLeft, left), expand(Purpose::VectorRight, right)];
+            let share = expand(Purpose::VectorShare, left);
+            Arc::new(Vector { width: shape.width, masks, share, sums: OnceLock::new() })
+        };
+        let own = match self.waiting.pop_front() {
+            Some(own) if own.width == shape.width => own,
+            Some(own) => Arc::new(own.of_width(shape.width)),
+            None => {
+                let own = vector();
+                self.waiting.extend((1..FORESEEN).map(|_| vector()));
+                own
+            }
+        };
+        VectorDealer { shape, own, further: self.further(shape.width), done: 0, sums: Vec::new() }
+    }
+
+    /// Those with which a product can be made in one pass.
+    fn further(&self, width: Width) -> Vec<Arc<Vector>> {
+        self.waiting.iter().filter(|vector| vector.width == width).cloned().collect()
+    }
+
+    /// A further table follows, whose masks are others.
+    pub fn forget(&mut self) {
+        for vector in &mut self.waiting {
+            *vector = Arc::new(vector.of_width(vector.width));
+        }
+    }
+}
+
+impl Vector {
+    /// The same masks as elements of some ring, without products.
+    fn of_width(&self, width: Width) -> Vector {
+        let of = |mask: &Mask| mask.of_width(width);
+        Vector { width, masks: self.masks.each_ref().map(of), share: of(&self.share), sums: OnceLock::new() }
+    }
+}
+
 /// The dealer's part of a product with a shared vector. It receives nothing.
 pub struct VectorDealer {
     shape: VectorShape,
-    left_mask: Mask,
-    right_mask: Mask,
-    share: Mask,
+    own: Arc<Vector>,
+    /// Those of later products.
+    further: Vec<Arc<Vector>>,
     done: usize,
-    left: Sum,
-    right: Sum,
+    /// Of this product and of the further ones, left and right.
+    sums: Vec<[Sum; 2]>,
 }
 
 impl VectorDealer {
-    /// At the start. Takes the labels of one product.
+    /// At the start, from the seeds of both parties. Takes the labels of one product.
     pub fn new(shape: VectorShape, left: &Seed, right: &Seed, labels: &mut Labels) -> VectorDealer {
         let mut expand = |purpose, seed| labels.take(purpose).expand(seed, shape.width);
-        let (left_mask, right_mask) = (expand(Purpose::VectorLeft, left), expand(Purpose::VectorRight, right));
+        let masks = [expand(Purpose::VectorLeft, left), expand(Purpose::VectorRight, right)];
         let share = expand(Purpose::VectorShare, left);
-        let sum = |columns| Sum::new(shape.width, columns, 1);
-        VectorDealer { shape, left_mask, right_mask, share, done: 0, left: sum(shape.left), right: sum(shape.right) }
+        let own = Arc::new(Vector { width: shape.width, masks, share, sums: OnceLock::new() });
+        VectorDealer { shape, own, further: Vec::new(), done: 0, sums: Vec::new() }
     }
 
-    /// Works on the next row block with the masks of the table; false after the last.
+    /// Works on the next row block with the masks of the table; false after the last, or where an earlier product has done it all.
     pub fn step(&mut self, table: &Masks) -> bool {
         let shape = self.shape;
-        if self.done == shape.blocks() {
+        if self.own.sums.get().is_some() {
             return false;
         }
-        let rows = row_block(shape.rows, self.done).len();
-        // Masks are column by column: the first columns are the beginning of each word's stream.
-        let (a, b) = table.block(self.done);
-        let (u_a, u_b) = (self.left_mask.block(self.done, rows), self.right_mask.block(self.done, rows));
-        self.left.add(&a, &u_b, rows);
-        self.right.add(&b, &u_a, rows);
-        self.done += 1;
-        true
+        let vectors = || std::iter::once(&self.own).chain(&self.further);
+        if self.sums.is_empty() {
+            let sums = |_| table.columns().map(|columns| Sum::new(shape.width, columns, 1));
+            self.sums = vectors().map(sums).collect();
+        }
+        let more = self.done < shape.blocks();
+        if more {
+            let rows = row_block(shape.rows, self.done).len();
+            let (a, b) = table.block(self.done);
+            for (vector, [left, right]) in vectors().zip(&mut self.sums) {
+                let [u_a, u_b] = vector.masks.each_ref().map(|mask| mask.block(self.done, rows));
+                left.add(&a, &u_b, rows);
+                right.add(&b, &u_a, rows);
+            }
+            self.done += 1;
+        }
+        if self.done == shape.blocks() {
+            for (vector, [left, right]) in vectors().zip(std::mem::take(&mut self.sums)) {
+                // Fails where they are there already, and then they are the same.
+                drop(vector.sums.set([left.into_elements(), right.into_elements()]));
+            }
+        }
+        more
     }
 
     /// What goes to the right party, after the last row block.
@@ -254,12 +343,14 @@ impl VectorDealer {
     /// Row blocks are missing.
     pub fn finish(self) -> Result<Elements, Fault> {
         let (came, expected) = (self.done as u64, self.shape.blocks() as u64);
-        if came < expected {
+        let Some([left, right]) = self.own.sums.get() else {
             return Err(Fault::Early { what: "the correction of a product", came, expected });
-        }
-        let mut product = self.left.into_elements();
-        product.append(&self.right.into_elements()).map_err(Fault::ring("correction"))?;
-        product.subtract(&self.share.block(0, self.shape.correction())).map_err(Fault::ring("correction"))?;
+        };
+        // Masks are column by column, and the first columns take part.
+        let mut product = left.slice(0..self.shape.left);
+        product.append(&right.slice(0..self.shape.right)).map_err(Fault::ring("correction"))?;
+        let share = self.own.share.block(0, self.shape.correction());
+        product.subtract(&share).map_err(Fault::ring("correction"))?;
         Ok(product)
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! As in the product with a shared vector each party sends `v = w - u`. Of its own block a party then has the share
 //! `U = X o (w + v') + c`, of the peer's `V = E' o u + c'`, where `v'` and `E'` came from the peer, and the dealer hands out shares `c` of
-//! every mask times the peer's `u`. The diagonal blocks are `X'(X o (w + v')) + E'c + c'E + k` at the owner and
-//! `E'(E o u) + E'c' + c''E + k'` at the peer, with the own masked block `E = X - A` at its owner too. For the block between the
-//! parties the side with fewer columns masks its `U` once more and sends it.
+//! every mask times the peer's `u`. Half of a sum and its transpose is a share of a diagonal block: of `X'(U + c)` at the owner, of
+//! `E'(V + c')` at the peer, and of `A'(c' - c)` from the dealer, as `docs/proofs.md` derives. For the block between the parties the side
+//! with fewer columns sends its `U` without a second mask `S`: its share is `S'E'`, and the peer's is the product of `V` plus what came with
+//! its own block; the dealer hands out shares of the product of both masks.
+
+use std::collections::VecDeque;
 
 use super::sum::Sum;
-use super::table::{Blocks, Frame, Masks, OwnMask, Side, expect};
+use super::table::{Blocks, Frame, Masks, Side, expect};
 use super::{Fault, quantise};
 use crate::secure::masks::{Label, Labels, Mask, Purpose, Seed};
-use crate::secure::ring::{Elements, Width, row_block, row_blocks};
+use crate::secure::ring::{Elements, RingError, Width, row_block, row_blocks};
 
 /// The shape of a weighted table, which all three roles know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,10 +93,8 @@ struct Sums {
     public: Sum,
     /// Public column times the weighted block, left and right.
     sums: [Sum; 2],
-    /// Both squares, left and right.
+    /// Both squares, left and right: half of the sum with the transpose counts.
     squares: [Sum; 2],
-    /// Half of what makes the squares symmetric: its transpose is added at the end.
-    halves: [Sum; 2],
     /// Sender's columns times the other's.
     cross: Sum,
 }
@@ -106,7 +107,6 @@ impl Sums {
             public: sum(1, 1),
             sums: sides.map(|columns| sum(1, columns)),
             squares: sides.map(|columns| sum(columns, columns)),
-            halves: sides.map(|columns| sum(columns, columns)),
             cross: sum(shape.columns(shape.sender()), shape.columns(shape.sender().other())),
         }
     }
@@ -116,8 +116,6 @@ impl Sums {
 pub struct WeightedParty {
     shape: WeightedShape,
     side: Side,
-    /// The mask of the own block, of its table.
-    columns: OwnMask,
     vector: Mask,
     /// The own share of the peer's mask times the own `u`.
     scaled: Mask,
@@ -128,6 +126,8 @@ pub struct WeightedParty {
     sent: usize,
     taken: usize,
     crossed: usize,
+    /// At the party with more columns, of rows whose weighted block has not come: the own share of it, and the own block.
+    waiting: VecDeque<[Elements; 2]>,
     sums: Sums,
 }
 
@@ -148,8 +148,8 @@ pub struct Rows<'a, X, P> {
 }
 
 impl WeightedParty {
-    /// At the start. `columns` is the mask of the own block that its table kept. Takes the labels of one weighted table.
-    pub fn new(shape: WeightedShape, side: Side, columns: OwnMask, seed: &Seed, labels: &mut Labels) -> WeightedParty {
+    /// At the start. Takes the labels of one weighted table.
+    pub fn new(shape: WeightedShape, side: Side, seed: &Seed, labels: &mut Labels) -> WeightedParty {
         let Series { vector: [left, right], scaled: [of_left, of_right], cross, share } = Series::take(labels);
         // The share of the left block's mask is the right party's to expand, and the other way round.
         let (vector, scaled) = match side {
@@ -159,9 +159,9 @@ impl WeightedParty {
         let [vector, scaled] = [vector, scaled].map(|label| label.expand(seed, shape.width));
         let cross = (shape.sender() == side).then(|| cross.expand(seed, shape.width));
         let share = (side == Side::Left).then(|| share.expand(seed, shape.width));
-        let (sent, taken, crossed) = (0, 0, 0);
+        let (sent, taken, crossed, waiting) = (0, 0, 0, VecDeque::new());
         let sums = Sums::new(&shape);
-        WeightedParty { shape, side, columns, vector, scaled, cross, share, sent, taken, crossed, sums }
+        WeightedParty { shape, side, vector, scaled, cross, share, sent, taken, crossed, waiting, sums }
     }
 
     /// Masks the own share of the next rows' weights.
@@ -205,30 +205,23 @@ impl WeightedParty {
             return Err(Fault::short("own block", &all, count * mine));
         }
         let own = all.first(count * mine);
-        let mut masked = own.clone();
-        masked.subtract(&self.columns.block(block, mine)).map_err(&bad)?;
         let public = quantise(rows.public, shape.rows, 1, range, shape.width, shape.bits)?;
         let mut whole = rows.weights.clone();
         whole.add(&rows.peer.entries).map_err(&bad)?;
-        let vector = self.vector.block(block, count);
-        // The own weighted block, and the peer's.
-        let mut weighted = own.clone();
-        weighted.multiply_columns(&whole).map_err(&bad)?;
-        let received = &rows.received.entries;
-        let mut peers = received.slice(0..count * theirs);
-        peers.multiply_columns(&vector).map_err(&bad)?;
-        let share = self.scaled.block(block, count * theirs);
         let (at, other) = match self.side {
             Side::Left => (0, 1),
             Side::Right => (1, 0),
         };
         let sums = &mut self.sums;
-        sums.squares[at].add(&own, &weighted, count);
-        sums.halves[at].add(&masked, &rows.correction.entries, count);
-        sums.squares[other].add(received, &peers, count);
-        sums.halves[other].add(received, &share, count);
-        weighted.add(&rows.correction.entries).map_err(&bad)?;
-        peers.add(&share).map_err(&bad)?;
+        // The own weighted block, and the peer's.
+        let correction = &rows.correction.entries;
+        let [mut weighted, twice] = Elements::columns_times::<false>(own.whole(), &whole, correction).map_err(&bad)?;
+        sums.squares[at].add(&own, &twice, count);
+        let (received, vector) = (&rows.received.entries, self.vector.block(block, count));
+        let share = self.scaled.block(block, count * theirs);
+        let part = received.part(0..count * theirs);
+        let [peers, twice] = Elements::columns_times::<false>(part, &vector, &share).map_err(&bad)?;
+        sums.squares[other].add(received, &twice, count);
         sums.sums[at].add(&public, &weighted, count);
         sums.sums[other].add(&public, &peers, count);
         let mut constant = public.clone();
@@ -236,12 +229,12 @@ impl WeightedParty {
         sums.public.add(&public, &constant, count);
         self.taken += 1;
         let Some(mask) = &self.cross else {
-            // V' X of the block between; the part that needs the sender's message comes with it.
-            sums.cross.add(&peers, &own, count);
+            self.waiting.push_back([peers, own]);
             return Ok(None);
         };
-        sums.cross.add(&weighted, received, count);
-        weighted.subtract(&mask.block(block, count * mine)).map_err(&bad)?;
+        let mask = mask.block(block, count * mine);
+        sums.cross.add(&mask, received, count);
+        weighted.subtract(&mask).map_err(&bad)?;
         self.crossed += 1;
         Ok(Some(Frame { block: block as u64, entries: weighted }))
     }
@@ -257,10 +250,10 @@ impl WeightedParty {
         }
         let count = row_block(shape.rows, block).len();
         expect(&frame.entries, shape.width, count * shape.columns(self.side.other()), "weighted block")?;
-        let mine = shape.columns(self.side);
-        let mask = self.columns.block(block, mine);
-        expect(&mask, shape.width, count * mine, "own mask")?;
-        self.sums.cross.add(&frame.entries, &mask, count);
+        let came = Fault::Order { came: frame.block, expected: block as u64 };
+        let [mut whole, own] = self.waiting.pop_front().ok_or(came)?;
+        whole.add(&frame.entries).map_err(Fault::ring("weighted block"))?;
+        self.sums.cross.add(&whole, &own, count);
         self.crossed += 1;
         Ok(())
     }
@@ -283,24 +276,17 @@ impl WeightedParty {
             }
             (Some(_), Some(_)) | (None, None) => return Err(Fault::Correction),
         };
-        let Sums {
-            public,
-            sums: [sum_left, sum_right],
-            squares: [left, right],
-            halves: [half_left, half_right],
-            cross,
-        } = self.sums;
+        let Sums { public, sums: [sum_left, sum_right], squares: [left, right], cross } = self.sums;
         let (squares, end) = ([shape.left, shape.right].map(|columns| columns * columns), shape.correction());
         let parts = [0..squares[0], squares[0]..squares[0] + squares[1], squares[0] + squares[1]..end];
         let [of_left, of_right, between] = parts.map(|part| dealt.slice(part));
-        let square = |sum: Sum, half: Sum, dealt: &Elements, columns: usize| -> Result<Elements, Fault> {
-            let (mut all, half) = (sum.into_elements(), half.into_elements());
-            let transposed = half.select((0..columns).flat_map(move |k| (0..columns).map(move |j| j * columns + k)));
-            [&half, &transposed, dealt].into_iter().try_for_each(|part| all.add(part)).map_err(&bad)?;
+        let square = |sum: Sum, dealt: &Elements, columns: usize| -> Result<Elements, Fault> {
+            let mut all = symmetric(sum, shape.width, columns)?;
+            all.add(dealt).map_err(&bad)?;
             Ok(all)
         };
-        let left = square(left, half_left, &of_left, shape.left)?;
-        let right = square(right, half_right, &of_right, shape.right)?;
+        let left = square(left, &of_left, shape.left)?;
+        let right = square(right, &of_right, shape.right)?;
         let mut cross = cross.into_elements();
         cross.add(&between).map_err(&bad)?;
         let mut share = public.into_elements();
@@ -309,6 +295,16 @@ impl WeightedParty {
         }
         Ok(WeightedShare { shape, share: share.select(triangle(&shape).into_iter()) })
     }
+}
+
+/// Half of the sum of a square and its transpose. One half is a number of the ring, as its modulus is odd.
+fn symmetric(sum: Sum, width: Width, columns: usize) -> Result<Elements, Fault> {
+    let bad = Fault::ring("square of a weighted table");
+    let mut all = sum.into_elements();
+    let transposed = all.select((0..columns).flat_map(move |k| (0..columns).map(move |j| j * columns + k)));
+    all.add(&transposed).map_err(&bad)?;
+    all.multiply_all(i128::try_from(width.modulus().div_ceil(2)).map_err(|_| bad(RingError::Range))?);
+    Ok(all)
 }
 
 /// Places of the lower triangle of the table, row by row, in the parts one behind the other: the public square, both rows of sums, both
@@ -414,15 +410,17 @@ impl WeightedDealer {
         }
         let count = row_block(shape.rows, block).len();
         let (a, b) = table.block(block);
-        let masks = [a.first(count * shape.left), b.first(count * shape.right)];
-        let columns = [shape.left, shape.right];
-        let mut corrections = masks.clone();
-        for side in 0..2 {
-            let vector = self.vector[1 - side].block(block, count);
-            corrections[side].multiply_columns(&vector).map_err(&bad)?;
-            self.squares[side].add(&masks[side], &corrections[side], count);
-            corrections[side].subtract(&self.scaled[side].block(block, count * columns[side])).map_err(&bad)?;
-        }
+        let (masks, columns) = ([a, b], [shape.left, shape.right]);
+        let mut correct = |side: usize| -> Result<Elements, Fault> {
+            let (vector, count) = (self.vector[1 - side].block(block, count), count * columns[side]);
+            let share = self.scaled[side].block(block, count);
+            let part = masks[side].part(0..count);
+            let [correction, less] = Elements::columns_times::<true>(part, &vector, &share).map_err(&bad)?;
+            // Minus what the squares lack.
+            self.squares[side].add(&masks[side], &less, vector.count());
+            Ok(correction)
+        };
+        let corrections = [correct(0)?, correct(1)?];
         let (sender, other) = match shape.sender() {
             Side::Left => (0, 1),
             Side::Right => (1, 0),
@@ -443,8 +441,10 @@ impl WeightedDealer {
         }
         let bad = Fault::ring("correction");
         let [left, right] = self.squares;
-        let mut product = left.into_elements();
-        product.append(&right.into_elements()).map_err(&bad)?;
+        let WeightedShape { width, left: first, right: second, .. } = self.shape;
+        let mut product = symmetric(left, width, first)?;
+        product.append(&symmetric(right, width, second)?).map_err(&bad)?;
+        product.multiply_all(-1);
         product.append(&self.between.into_elements()).map_err(&bad)?;
         product.subtract(&self.share.block(0, self.shape.correction())).map_err(&bad)?;
         Ok(product)

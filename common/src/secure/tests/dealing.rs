@@ -7,7 +7,9 @@ use crate::secure::budget;
 use crate::secure::dealing::{Dealing, MOST_ELEMENTS, Order, Portion, Product, Refusal, Step};
 use crate::secure::kernel::MOST_TERMS;
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Correction, Dealer, Party, RowShape, Shape, Side, VectorShape, WeightedShape};
+use crate::secure::product::{
+    Correction, Dealer, Party, RowShape, Shape, Side, VectorDealer, VectorShape, WeightedShape,
+};
 use crate::secure::ring::{Elements, Width};
 
 const SEEDS: [[u8; 32]; 2] = [[3; 32], [4; 32]];
@@ -180,8 +182,40 @@ fn later_products_fit_the_table_and_their_corrections_go_to_both_sides_in_turn()
                 assert_eq!(corrected, expected);
                 assert_eq!(Product::silent(&order), shape.corrected.other());
             }
-            (Order::Vector(_), [Portion::Nothing, Portion::Last(entries)]) => assert_eq!(entries.count(), 4),
+            // The masks of the table were expanded for the first one and for some more.
+            (Order::Vector(_), [Portion::Nothing, Portion::Last(entries)] | [Portion::Last(entries)]) => {
+                assert_eq!(entries.count(), 4);
+            }
             _ => panic!("{} portions", portions.len()),
+        }
+    }
+}
+
+#[test]
+fn every_product_with_a_vector_has_masks_of_its_own_and_those_of_the_last_table() {
+    let (rows, mut dealing) = (2100, dealing());
+    let bits = budget::binomial(rows).unwrap().columns;
+    let [left, right] = SEEDS.map(Seed::new);
+    let mut labels = Labels::new(STUDY, RUN);
+    for (left_columns, products) in [(3, 9), (4, 8)] {
+        let of_table = Shape { bits, ..shape(rows, left_columns, 2) };
+        both(&mut dealing, of_table);
+        while let Some(step) = dealing.step() {
+            assert!(matches!(step, Step::Seed(..) | Step::Table(..)));
+        }
+        let masks = Dealer::new(of_table, &left, &right, &mut labels).masks();
+        for _ in 0..products {
+            let shape = VectorShape { width: Width::Two, bits, rows, left: left_columns, right: 2 };
+            (0..2).for_each(|place| dealing.order(place, Order::Vector(shape)).unwrap());
+            let Some(Step::Product(_, mut product)) = dealing.step() else { panic!("no product") };
+            let mut last = None;
+            while let Some(portion) = product.step().unwrap() {
+                last = Some(portion);
+            }
+            let mut alone = VectorDealer::new(shape, &left, &right, &mut labels);
+            while alone.step(&masks) {}
+            let Some(Portion::Last(correction)) = last else { panic!("no correction") };
+            assert_eq!(correction, alone.finish().unwrap());
         }
     }
 }

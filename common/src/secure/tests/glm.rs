@@ -33,6 +33,29 @@ fn every_kernel_of_the_table_reaches_its_error() {
 }
 
 #[test]
+fn kernels_are_exact_at_their_nodes_however_far_the_other_predictor_is() {
+    for kernel in KERNELS {
+        let separated = Separated::new(kernel, 9, 10).unwrap();
+        let angle = |j: usize| (j as f64 + 0.5) / separated.terms as f64 * std::f64::consts::PI;
+        let node = |j: usize| separated.range * (angle(j).cos() * separated.theta.sin()).asin() / separated.theta;
+        let (s, t) = ([node(0), node(7)], [-1e4, -745.0, -40.0, -0.3, 0.0, 2.0, 37.0, 745.0, 1e4]);
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        separated.polynomials(&s, &mut left);
+        separated.functions(&t, &mut right);
+        for (i, s) in s.iter().enumerate() {
+            for (j, t) in t.iter().enumerate() {
+                let sum: f64 = (0..separated.terms).map(|k| left[2 * k + i] * right[9 * k + j]).sum();
+                let exact = kernel.at(s + t);
+                assert!(
+                    (sum - exact).abs() <= 1e-12 * exact.abs().max(1.0),
+                    "{kernel:?} at {s} + {t}: {sum}, not {exact}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn the_table_is_what_the_search_finds() {
     for (kernel, class, digits) in
         [(Kernel::Mean, 4, 8), (Kernel::Mean, 6, 6), (Kernel::Weight, 2, 9), (Kernel::Loss, 7, 4)]

@@ -10,8 +10,8 @@ use super::uniform::Uniform;
 use crate::id::{Digest, RunId};
 use crate::secure::masks::{Labels, Mask, Purpose, Seed};
 use crate::secure::product::{
-    Dealer, Frame, OwnMask, Party, RowDealer, RowParty, RowShape, Rows, Shape, Side, VectorDealer, VectorParty,
-    VectorShape, WeightedDealer, WeightedParty, WeightedShape,
+    Dealer, Frame, Party, RowDealer, RowParty, RowShape, Rows, Shape, Side, VectorDealer, VectorParty, VectorShape,
+    WeightedDealer, WeightedParty, WeightedShape,
 };
 use crate::secure::ring::{Elements, Width, row_block};
 
@@ -62,9 +62,13 @@ fn minus(elements: &Elements, less: &Elements) -> Elements {
 
 /// Every column times the same column, row by row.
 fn scaled(columns: &Elements, by: &Elements) -> Elements {
-    let mut scaled = columns.clone();
-    scaled.multiply_columns(by).unwrap();
-    scaled
+    let (rows, mut all) = (by.count(), Elements::zeros(W, 0));
+    for column in 0..columns.count() / rows {
+        let mut scaled = columns.slice(column * rows..(column + 1) * rows);
+        scaled.multiply(by).unwrap();
+        all.append(&scaled).unwrap();
+    }
+    all
 }
 
 /// `a' b` of blocks of some rows, added to a sum.
@@ -83,12 +87,20 @@ fn add_product(sum: &mut Option<Elements>, a: &Elements, b: &Elements, rows: usi
     *sum = Some(sum.take().map_or(product.clone(), |sum| plus(&sum, &product)));
 }
 
+/// Half of the sum of a square and its transpose.
+fn symmetric(square: &Elements, columns: usize) -> Elements {
+    let transposed = (0..columns).flat_map(|k| (0..columns).map(move |j| j * columns + k)).collect::<Vec<_>>();
+    let mut all = plus(square, &square.select(transposed.into_iter()));
+    let half = (W.modulus() / 2 + 1) as i128;
+    all.multiply(&Elements::from_integers(W, &vec![half; columns * columns])).unwrap();
+    all
+}
+
 /// A table: what each side sends, and what is left of the correction. Beside it what later products need.
 struct Table {
     frames: [Vec<Frame>; 2],
     /// The masks of both blocks by row block, the canaries' among them.
     masks: Vec<[Elements; 2]>,
-    own: [OwnMask; 2],
     dealer: std::sync::Arc<crate::secure::product::Masks>,
 }
 
@@ -118,8 +130,7 @@ fn table(known: &mut Known, rows: usize, value: f64, columns: &mut [Uniform; 2],
     while dealer.step() {}
     let (correction, dealt) = dealer.finish_and_keep().unwrap();
     last.add(&minus(&correction.0, &sum.unwrap()));
-    let own = [alice.finish_and_keep(None).unwrap().1, bob.finish_and_keep(Some(&correction)).unwrap().1];
-    Table { frames, masks, own, dealer: dealt }
+    Table { frames, masks, dealer: dealt }
 }
 
 /// Shares of a vector of one value, of which either side's is uniform.
@@ -231,7 +242,7 @@ struct Weighted {
 
 /// A weighted table of columns of ones with weights of one value.
 fn weighted(known: &mut Known, rows: usize, value: i128, counted: &mut Weighted) {
-    let Table { frames, masks, own, dealer: dealt } =
+    let Table { frames, masks, dealer: dealt } =
         table(known, rows, 1.0, &mut Default::default(), &mut Uniform::default());
     let shape = WeightedShape { width: W, bits: BITS, rows, left: LEFT, right: RIGHT };
     let u = [known.stream(Purpose::WeightLeft, 0), known.stream(Purpose::WeightRight, 1)];
@@ -239,9 +250,8 @@ fn weighted(known: &mut Known, rows: usize, value: i128, counted: &mut Weighted)
     let shares = [known.stream(Purpose::ScaledLeft, 1), known.stream(Purpose::ScaledRight, 0)];
     let second = known.stream(Purpose::WeightedCross, 0);
     let [of_alice, of_bob, of_dealer, _] = &mut known.labels;
-    let [left, right] = own;
-    let mut alice = WeightedParty::new(shape, Side::Left, left, &known.seeds[0], of_alice);
-    let mut bob = WeightedParty::new(shape, Side::Right, right, &known.seeds[1], of_bob);
+    let mut alice = WeightedParty::new(shape, Side::Left, &known.seeds[0], of_alice);
+    let mut bob = WeightedParty::new(shape, Side::Right, &known.seeds[1], of_bob);
     let mut dealer = WeightedDealer::new(shape, &known.seeds[0], &known.seeds[1], of_dealer);
     let (mut squares, mut between) = ([None, None], None);
     for block in 0..shape.blocks() {
@@ -254,7 +264,8 @@ fn weighted(known: &mut Known, rows: usize, value: i128, counted: &mut Weighted)
             let mask = masks[block][side].slice(0..count * [LEFT, RIGHT][side]);
             let product = scaled(&mask, &u[1 - side].block(block, count));
             counted.corrections[side].add(&minus(&corrections[side].entries, &product));
-            add_product(&mut squares[side], &mask, &product, count);
+            let share = shares[side].block(block, mask.count());
+            add_product(&mut squares[side], &mask, &minus(&share, &corrections[side].entries), count);
         }
         let (own, public) = (constant(rows, LEFT, 1.0), constant(rows, 1, 1.0));
         let (peer, correction, received) = (&hidden[1], &corrections[0], &frames[1][block]);
@@ -268,8 +279,8 @@ fn weighted(known: &mut Known, rows: usize, value: i128, counted: &mut Weighted)
         add_product(&mut between, &second.block(block, count * LEFT), &mask, count);
     }
     let [left, right] = squares;
-    let mut product = left.unwrap();
-    product.append(&right.unwrap()).unwrap();
+    let mut product = symmetric(&left.unwrap(), LEFT);
+    product.append(&symmetric(&right.unwrap(), RIGHT)).unwrap();
     product.append(&between.unwrap()).unwrap();
     counted.last.add(&minus(&dealer.finish().unwrap(), &product));
 }

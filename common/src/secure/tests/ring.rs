@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{bytes, hex, width};
 use crate::linalg;
 use crate::secure::lanes;
-use crate::secure::ring::{Elements, LARGEST_FIXED, PRIMES, ROWS, RingError, Width, row_blocks};
+use crate::secure::ring::{Elements, Incoming, LARGEST_FIXED, PRIMES, ROWS, RingError, Width, row_blocks};
 
 #[derive(Deserialize)]
 struct File {
@@ -126,6 +126,63 @@ fn a_row_block_of_the_largest_residues_is_summed_exactly() {
         assert_eq!(sum[0] as u64, exact);
         lanes::reduce(&mut sum, prime);
         assert_eq!(sum[0] as u64, exact % prime);
+    }
+}
+
+#[test]
+fn sums_over_terms_and_scaled_columns_are_those_of_integers_up_to_the_largest_residues() {
+    for width in [Width::One, Width::Two] {
+        let most = -1_i128;
+        for (rows, terms) in [(1, 1), (3, 1100), (255, 2), (256, 3), (300, 254)] {
+            // Minus one is the largest residue of every prime.
+            let value = |at: usize| if at.is_multiple_of(3) { most } else { (at * at) as i128 - 7 * at as i128 };
+            let left: Vec<i128> = (0..rows * terms).map(value).collect();
+            let right: Vec<i128> = (0..rows * terms).map(|at| value(at + usize::from(at % 5 == 1))).collect();
+            let start: Vec<i128> = (0..rows).map(value).collect();
+            let mut sums = Elements::from_integers(width, &start);
+            let [a, b] = [&left, &right].map(|values| Elements::from_integers(width, values));
+            sums.add_row_products(a.whole(), b.whole()).unwrap();
+            let term = |row: usize, k: usize| left[k * rows + row] * right[k * rows + row];
+            let exact = |row: usize| start[row] + (0..terms).map(|k| term(row, k)).sum::<i128>();
+            assert_eq!(sums, Elements::from_integers(width, &(0..rows).map(exact).collect::<Vec<_>>()));
+
+            let column = Elements::from_integers(width, &start);
+            let scaled = Elements::columns_times::<false>(a.whole(), &column, &b).unwrap();
+            let less = Elements::columns_times::<true>(a.whole(), &column, &b).unwrap();
+            let exact = |times: i128| {
+                let of = |at: usize| left[at] * start[at % rows] + times * right[at];
+                Elements::from_integers(width, &(0..rows * terms).map(of).collect::<Vec<_>>())
+            };
+            assert_eq!((scaled, less), ([exact(1), exact(2)], [exact(-1), exact(-2)]));
+            let mut all = a.clone();
+            all.multiply_all(-7);
+            assert_eq!(all, Elements::from_integers(width, &left.iter().map(|value| -7 * value).collect::<Vec<_>>()));
+        }
+        let (three, two) = (Elements::zeros(width, 3), Elements::zeros(width, 2));
+        assert!(two.clone().add_row_products(three.whole(), three.whole()).is_err());
+        assert!(two.clone().add_row_products(two.whole(), Elements::zeros(width, 4).whole()).is_err());
+        assert!(Elements::columns_times::<true>(two.whole(), &three, &two).is_err());
+    }
+}
+
+#[test]
+fn elements_come_in_parts_of_whole_words_and_not_more_than_announced() {
+    for width in [Width::One, Width::Two] {
+        let elements = Elements::from_integers(width, &[1, -1, 5, 1 << 40, -9]);
+        let whole = elements.to_bytes();
+        for size in [8, 16, 24, 40, 80] {
+            let parts = (0..).step_by(size / 8).map_while(|first| elements.bytes_from(first, size / 8));
+            assert_eq!(parts.flatten().collect::<Vec<u8>>(), whole);
+            let mut incoming = Incoming::new(width, 5).unwrap();
+            assert!(incoming.clone().finish().is_err());
+            whole.chunks(size).for_each(|part| incoming.push(part).unwrap());
+            assert_eq!(incoming.bytes(), whole.len());
+            assert_eq!(incoming.clone().finish().unwrap(), elements);
+            assert!(incoming.push(&[0; 8]).is_err());
+        }
+        let mut incoming = Incoming::new(width, 5).unwrap();
+        assert!(incoming.push(&whole[..7]).is_err());
+        assert_eq!(incoming.push(&[255; 8]), Err(RingError::Word));
     }
 }
 

@@ -7,8 +7,8 @@ use nalgebra::DMatrix;
 use crate::id::{Digest, RunId};
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{
-    Blocks, Dealer, Fault, Frame, Masks, OwnMask, Party, RowDealer, RowParty, RowShape, Rows, Shape, Side,
-    VectorDealer, VectorParty, VectorShape, WeightedDealer, WeightedParty, WeightedShape,
+    Blocks, Dealer, Fault, Frame, Masks, Party, RowDealer, RowParty, RowShape, Rows, Shape, Side, VectorDealer,
+    VectorParty, VectorShape, WeightedDealer, WeightedParty, WeightedShape,
 };
 use crate::secure::ring::{Elements, Width, row_block, row_blocks};
 
@@ -39,12 +39,11 @@ impl Roles {
         let mut dealer = Dealer::new(shape, &self.seeds[0], &self.seeds[1], of_dealer);
         while dealer.step() {}
         let (correction, masks) = dealer.finish_and_keep().unwrap();
-        let (alice, left) = alice.finish_and_keep(None).unwrap();
-        let (bob, right) = bob.finish_and_keep(Some(&correction)).unwrap();
+        let (alice, bob) = (alice.finish(None).unwrap(), bob.finish(Some(&correction)).unwrap());
         let canary = alice.canary().clone();
         let alice = alice.check(bob.canary()).unwrap();
         let opened = alice.open(bob.check(&canary).unwrap().share()).unwrap().mean();
-        Table { at_alice, at_bob, masks, own: [left, right], opened }
+        Table { at_alice, at_bob, masks, opened }
     }
 
     /// Products within rows: both shares by row block, after the canary was compared.
@@ -107,9 +106,8 @@ impl Roles {
         public: &impl Blocks,
     ) -> Vec<i128> {
         let [of_alice, of_bob, of_dealer] = &mut self.labels;
-        let [left, right] = table.own;
-        let mut alice = WeightedParty::new(shape, Side::Left, left, &self.seeds[0], of_alice);
-        let mut bob = WeightedParty::new(shape, Side::Right, right, &self.seeds[1], of_bob);
+        let mut alice = WeightedParty::new(shape, Side::Left, &self.seeds[0], of_alice);
+        let mut bob = WeightedParty::new(shape, Side::Right, &self.seeds[1], of_bob);
         let mut dealer = WeightedDealer::new(shape, &self.seeds[0], &self.seeds[1], of_dealer);
         for block in 0..shape.blocks() {
             let [of_alice, of_bob] = [&weights[0][block], &weights[1][block]];
@@ -140,7 +138,6 @@ pub(super) struct Table {
     at_alice: Vec<Frame>,
     at_bob: Vec<Frame>,
     masks: Arc<Masks>,
-    own: [OwnMask; 2],
     pub(super) opened: DMatrix<f64>,
 }
 

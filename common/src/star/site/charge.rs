@@ -73,6 +73,11 @@ struct Claimed {
     reserved: bool,
 }
 
+/// What a run on rows of this content is said to be of in the ledger of a site.
+pub fn about(study: &str, key: &[u8; 32], content: &[u8]) -> String {
+    format!("{study} of rows {}", Digest(keyed(key, &[content])))
+}
+
 /// Refuses a budget whose delta is above one over a given number of rows.
 ///
 /// # Errors
@@ -122,7 +127,7 @@ impl<S: Storage> RunLedger<S> {
         }
         // Delta must be below one over the rows, whose number only this site knows.
         suits(&self.budget, rows, self.large)?;
-        let about = format!("{} of rows {}", self.study, Digest(keyed(&key, &[content])));
+        let about = about(&self.study, &key, content);
         let resumes = self.ledger.resumes(&self.run, &self.data_set, &about);
         if matches!(resumes, Err(LedgerError::RunExists { .. })) && self.ledger.is_reserved(&self.run) {
             return Err(Abort::Changed { run: self.run.clone() });

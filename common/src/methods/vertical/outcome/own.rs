@@ -3,7 +3,7 @@
 use nalgebra::DMatrix;
 
 use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Slope, Slopes, TermTest, Termination};
-use crate::glm::Family;
+use crate::glm::{Family, StatedFamily};
 use crate::methods::vertical::prepare::Encoded;
 use crate::methods::vertical::session::Work;
 
@@ -23,14 +23,35 @@ fn robust_root(work: &Work) -> Option<DMatrix<f64>> {
 
 /// Standard errors of the own coefficients, on the original scale.
 pub(super) fn errors(work: &Work, dispersion: Option<f64>) -> Option<Vec<f64>> {
-    let (root, unit) = match work.study.method.inference.errors.is_model() {
-        true => (root(work)?, dispersion?.sqrt()),
-        false => (robust_root(work)?, 1.0),
-    };
-    Some(root.row_iter().map(|row| row.norm() * unit).collect())
+    let (root, unit) = root_and_unit(work, dispersion)?;
+    Some(root.row_iter().map(|row| row.norm() * unit.sqrt()).collect())
 }
 
-fn on_original_scale(work: &Work, root: &DMatrix<f64>) -> Option<DMatrix<f64>> {
+/// A square root of the covariance of the own coefficients on the original scale, and what it is multiplied by.
+pub(in crate::methods::vertical) fn root_and_unit(work: &Work, dispersion: Option<f64>) -> Option<(DMatrix<f64>, f64)> {
+    match work.study.method.inference.errors.is_model() {
+        true => Some((root(work)?, dispersion?)),
+        false => Some((robust_root(work)?, 1.0)),
+    }
+}
+
+/// What the study lets a party know of covariances beside those of its own coefficients, in the order of the coefficient table.
+pub(super) fn with_peer(work: &Work, own: Covariance, theirs: &[Coefficient]) -> Covariance {
+    let Some(joined) = &work.across.joined else { return own };
+    let theirs = Covariance::own(theirs, &joined.theirs);
+    match theirs {
+        Some(theirs) if joined.between.shape() == (own.terms.len(), theirs.terms.len()) => {
+            match work.study.is_first(work.role) {
+                true => Covariance::across(&own, &theirs, &joined.between),
+                false => Covariance::across(&theirs, &own, &joined.between.transpose()),
+            }
+        }
+        Some(_) | None => own,
+    }
+}
+
+/// Rows about the own coefficients in inner units, as they are on the original scale.
+pub(in crate::methods::vertical) fn on_original_scale(work: &Work, root: &DMatrix<f64>) -> Option<DMatrix<f64>> {
     let block = &work.encoded.block;
     let scalings = block.scalings();
     let mut root = root.clone();
@@ -54,7 +75,7 @@ pub(super) fn inferred(work: &Work, rows: &[Coefficient], dispersion: Option<f64
     let (Some(root), Some(dispersion)) = (root(work), dispersion) else { return (None, None) };
     let by_model = &root * root.transpose() * dispersion;
     let alone = alone(work) / dispersion;
-    let how = (work.study.method.family, df);
+    let how = (work.study.method.stated_family(), df);
     let (covariance, mut tests) = own(&work.encoded, rows, &by_model, Some(&alone), how);
     if work.study.method.inference.errors.is_model() {
         return (covariance, tests);
@@ -63,7 +84,8 @@ pub(super) fn inferred(work: &Work, rows: &[Coefficient], dispersion: Option<f64
     let robust = robust_root(work).map(|root| own(&work.encoded, rows, &(&root * root.transpose()), None, how));
     let (covariance, walds) = robust.unwrap_or_default();
     for (at, test) in tests.iter_mut().flatten().enumerate() {
-        test.wald = walds.as_ref().and_then(|walds| walds.get(at)?.wald);
+        let of = walds.as_ref().and_then(|walds| walds.get(at));
+        (test.wald, test.wald_type_ii) = of.map_or((None, None), |of| (of.wald, of.wald_type_ii));
     }
     (covariance, tests)
 }
@@ -75,7 +97,7 @@ pub(in crate::methods::vertical) fn own(
     rows: &[Coefficient],
     covariance: &DMatrix<f64>,
     alone: Option<&DMatrix<f64>>,
-    (family, df_residual): (Family, i64),
+    (family, df_residual): (StatedFamily, i64),
 ) -> Own {
     let first = usize::from(rows.first().is_some_and(|row| row.term == INTERCEPT) && encoded.block.has_intercept());
     let slopes: Vec<Slope<'_>> = encoded
@@ -90,6 +112,7 @@ pub(in crate::methods::vertical) fn own(
     }
     let slopes = Slopes {
         slopes,
+        containing: &encoded.containing,
         covariance: covariance.view((first, first), (size, size)).into_owned(),
         alone: alone.filter(|alone| alone.shape() == (size, size)).cloned(),
         family,

@@ -1,6 +1,6 @@
 //! The plan of the mechanism that a study names.
 
-use super::{Coefficients, CrossPlan, Design, LogisticPlan, Plan, Prediction, Side, logistic};
+use super::{Coefficients, CrossPlan, Design, LogisticPlan, Outcomes, Plan, Prediction, Side, logistic};
 use crate::privacy::mechanism::ReleasePlan;
 
 /// Every release of both parties, by the mechanism that makes them.
@@ -10,7 +10,7 @@ pub enum PrivatePlan {
     Residual(Plan),
     /// One table that opens with the noise of both.
     Crossprod(CrossPlan),
-    /// The same of a binomial model, whose gradients open in the same way.
+    /// The same of a binomial or poisson model, whose gradients open in the same way.
     Logistic(LogisticPlan),
 }
 
@@ -75,7 +75,10 @@ impl PrivatePlan {
     pub fn neutral(&self) -> Coefficients {
         match self {
             PrivatePlan::Residual(_) | PrivatePlan::Crossprod(_) => Coefficients::default(),
-            PrivatePlan::Logistic(_) => Coefficients::Signal(logistic::SIGNAL),
+            PrivatePlan::Logistic(plan) => Coefficients::Signal(match plan.setup().outcomes {
+                Outcomes::Events => logistic::SIGNAL,
+                Outcomes::Counts => logistic::SIGNAL_OF_COUNTS,
+            }),
         }
     }
 

@@ -318,6 +318,23 @@ impl CrossPlan {
         }
     }
 
+    /// The plan with the noise of this one and some entries of each party's rows, by their places among those of all: what is computed from
+    /// a part of the tables that have opened. None where a party has others, or nothing is left.
+    pub fn of_entries(&self, entries: &[Vec<usize>]) -> Option<CrossPlan> {
+        let blocks = self.blocks();
+        let within = |(own, block): (&Vec<usize>, &Range<usize>)| own.iter().all(|entry| block.contains(entry));
+        if entries.len() != blocks.len()
+            || !entries.iter().zip(&blocks).all(within)
+            || entries.iter().all(Vec::is_empty)
+        {
+            return None;
+        }
+        let mut part = self.clone();
+        part.setup.widths = entries.iter().map(Vec::len).collect();
+        part.sides.iter_mut().zip(&part.setup.widths).for_each(|(side, width)| side.width = *width);
+        Some(part)
+    }
+
     /// What was agreed.
     pub fn setup(&self) -> &CrossSetup {
         &self.setup

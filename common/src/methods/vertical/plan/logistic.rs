@@ -1,5 +1,5 @@
-//! Private logistic regression from one table and two gradients that open with the noise of both parties: what the mechanism `crossprod`
-//! is for binomial models.
+//! Private logistic and Poisson regression from one table and two gradients that open with the noise of both parties: what the mechanism
+//! `crossprod` is for binomial and poisson models.
 //!
 //! Each party releases its own table `X'X`, the vectors `X'(2y - 1)` and `X'1`, and its share of the table between the blocks with its noise.
 //! Where Alice alone holds the outcome, she releases the sum of `y - 1/2` as well, and Bob's `X'(2y - 1)` is a row of the table between the
@@ -8,6 +8,9 @@
 //! ([`crate::secure::kernel`]), the gradient follows on shares, each party adds noise to its share of every entry before the share leaves,
 //! and both compute the next point. There is nothing that stops early, and no range that is looked up: the interval of the
 //! polynomials is the length of a part of the point, which is public.
+//!
+//! Below, `y` is the outcome of 0 and 1, and of a poisson model the count as a share of the largest one, `Y`, which the study declares: counts
+//! above it are cut at it. So all that is said of the table holds for both, and [`counts`] has what is different in the means.
 //!
 //! # Why it is private
 //!
@@ -49,13 +52,21 @@
 //! `N` equidistant points divided by `cos(pi (D - 1) / N)`; in `t` its slope is at most the Lebesgue constant of the nodes, `1 + 2 log(D) / pi`,
 //! times a quarter; beyond the interval's length plus 25 it is constant to 1e-10. A test computes this bound for every class.
 //!
+//! **Counts.** The means of [`counts`] are whole numbers from 0 to `M`, which stands for the largest count, and so are the outcomes: there is no
+//! `e`. An outcome `y` that is not protected leaves the residuals before and after in `[-y, M - y]`, of either sign. Where `r = q` the shift is at
+//! most `4 2^30 M^2` as above, and at the two ends `|x r - z q|` is at most `2^15 (|r| + |q|) = 2^15 M`, which gives `2^30 M^2 + 2 2^30 M^2`: the same
+//! bound. An outcome that is replaced with the row leaves `r` and `q` in `[-M, M]`, for which the bound above holds with `e = 0`. Residuals are counted
+//! in units of `Y`, so that noise on the scale of the counts is that of a binomial model times `Y`.
+//!
 //! Adaptive composition of Gaussian mechanisms adds the squares, as everywhere (`docs/proofs.md`).
 //!
 //! # Standard errors
 //!
 //! A Newton step with the curvature of a normal linear predictor leaves the noise of the gradient, and of the last point's error what the
-//! curvature is wrong by, which is the noise of the table. The covariance of sampling, the inverse curvature at the end, is added.
+//! curvature is wrong by, which is the noise of the table. The covariance of sampling, the inverse curvature at the end, is added. Poisson
+//! models have no standard errors: they would not know what is left of the cut of their means.
 
+mod counts;
 mod evaluation;
 mod forecast;
 
@@ -63,7 +74,7 @@ use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
 pub use self::evaluation::{GradientShapes, WholeMeans};
-pub(super) use self::forecast::SIGNAL;
+pub(super) use self::forecast::{MEAN_OF_COUNTS, SIGNAL, SIGNAL_OF_COUNTS};
 use super::crossprod::{OutcomeAt, SHARE, WholeRows, lifted, products};
 use super::{PlanError, Side};
 use crate::bounded::Bounded;
@@ -92,9 +103,36 @@ const DIGITS: u32 = 4;
 /// The largest class of the party that takes the polynomials: the shorter part of a point is cut at it.
 const LAST_CLASS: usize = 12;
 
-/// Largest standard deviation of the linear predictor at the first point, and of a step.
+/// Largest standard deviation of the linear predictor at the first point, and of a step, in log odds.
 const STEEPEST_START: f64 = 3.0;
 const LONGEST_STEP: f64 = 2.0;
+
+/// What an outcome is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcomes {
+    /// 0 or 1, of a binomial model.
+    Events,
+    /// Counts as shares of the largest one that the study declares, of a poisson model.
+    Counts,
+}
+
+impl Outcomes {
+    fn family(self) -> Family {
+        match self {
+            Outcomes::Events => Family::Binomial,
+            Outcomes::Counts => Family::Poisson,
+        }
+    }
+
+    /// Largest standard deviation of the linear predictor that a step adds.
+    fn longest_step(self) -> f64 {
+        match self {
+            Outcomes::Events => LONGEST_STEP,
+            Outcomes::Counts => counts::LONGEST_STEP,
+        }
+    }
+}
 
 /// What both parties agree on before anything is computed; nothing here comes from data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -107,6 +145,8 @@ pub struct LogisticSetup {
     pub bob_width: usize,
     /// Who holds the outcome.
     pub outcome: OutcomeAt,
+    /// What it is.
+    pub outcomes: Outcomes,
     /// Sum of `(sensitivity / sigma)^2` that each party's releases may cost.
     pub budget: f64,
 }
@@ -161,20 +201,26 @@ impl Replaced {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct GradientScale {
     whole: u64,
+    outcomes: Outcomes,
 }
 
 impl GradientScale {
     /// The largest, hence the least noise, that keeps `mu`; none where even that of 2^10 does not.
-    pub fn within(mu: f64) -> Option<GradientScale> {
+    pub fn within(outcomes: Outcomes, mu: f64) -> Option<GradientScale> {
+        // The factors of the mean of a count are rounded parts of the root, which has to be whole for their product to stay within.
+        let (of, mut below, mut above): (fn(u64) -> u64, u64, u64) = match outcomes {
+            Outcomes::Events => (|whole| whole, 1 << 10, 1 << 40),
+            Outcomes::Counts => (|root| root * root, 1 << 5, 1 << 20),
+        };
+        let scale = |unit: u64| GradientScale { whole: of(unit), outcomes };
         // The larger of the charges: with more noise an outcome that is replaced costs no more.
-        let keeps = |whole: u64| GradientScale { whole }.mu(Replaced::Row).is_ok_and(|reached| reached <= mu);
-        let (mut below, mut above) = (1_u64 << 10, 1_u64 << 40);
+        let keeps = |unit: u64| scale(unit).mu(Replaced::Row).is_ok_and(|reached| reached <= mu);
         keeps(below).then_some(())?;
         while above - below > 1 {
             let middle = below + (above - below) / 2;
             if keeps(middle) { below = middle } else { above = middle }
         }
-        Some(GradientScale { whole: below })
+        Some(scale(below))
     }
 
     /// The whole number that stands for a mean of 1.
@@ -184,6 +230,11 @@ impl GradientScale {
 
     /// How far outside of 0 and [`GradientScale::whole`] the computed mean of a row can be, rounded up.
     pub fn excess(self) -> u64 {
+        match self.outcomes {
+            Outcomes::Events => {}
+            // No product of two whole numbers up to the root is beyond.
+            Outcomes::Counts => return 0,
+        }
         let most = Separated::new(Kernel::Mean, LAST_CLASS, DIGITS).map_or(1, |separated| separated.terms) as f64 - 1.0;
         let q = 1.0 / (self.whole as f64).sqrt();
         let rounding = 0.5 * q * ((0.5 * most).sqrt() + most) + 0.25 * most * q * q + 0.5 * q * q;
@@ -314,22 +365,23 @@ impl LogisticPlan {
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget. The unit of what opens is common to the sides.
         let most = rounded(setup.alice_width.max(setup.bob_width)) + 1;
         let root = (setup.budget.sqrt() * (1.0 - 1e-13) - free_table_rounding(most)).max(0.0);
-        let mut gradients = [GradientScale { whole: 0 }; GRADIENTS];
+        let mut gradients = [GradientScale { whole: 0, outcomes: setup.outcomes }; GRADIENTS];
         for (gradient, part) in gradients.iter_mut().zip(&PARTS[1..]) {
-            *gradient = GradientScale::within(root * part.sqrt()).ok_or_else(failed)?;
+            *gradient = GradientScale::within(setup.outcomes, root * part.sqrt()).ok_or_else(failed)?;
         }
         let table = root * PARTS[0].sqrt();
         let (scale, alice, bob) = match setup.outcome {
             OutcomeAt::Both => {
                 let vector = table / 3f64.sqrt();
                 let scale = ShareScale::within(2.0, vector).ok_or_else(failed)?;
+                let vector = (score_label(setup.outcomes), vector);
                 let side = |side, width| both_hold(side, width, vector, scale, &gradients);
                 (scale, side(Side::Alice, setup.alice_width)?, side(Side::Bob, setup.bob_width)?)
             }
             OutcomeAt::Alice => {
                 let sigma = JOINT.sqrt() / table;
                 let scale = ShareScale::within(ROOT_EIGHT, ROOT_EIGHT / sigma).ok_or_else(failed)?;
-                let alice = holder(setup.alice_width, sigma, scale, &gradients)?;
+                let alice = holder(setup.alice_width, (held_label(setup.outcomes), sigma), scale, &gradients)?;
                 (scale, alice, other(setup.bob_width, table, scale, &gradients)?)
             }
         };
@@ -378,7 +430,7 @@ impl LogisticPlan {
         )
     }
 
-    /// One of a side's local releases; none for a share, which is not of own rows alone. The outcome is that of 0 and 1, cut to `[-1, 1]`.
+    /// One of a side's local releases; none for a share, which is not of own rows alone. The outcome is `2y - 1`, cut to `[-1, 1]`.
     ///
     /// # Errors
     /// More rows than the integers hold.
@@ -416,8 +468,12 @@ impl LogisticPlan {
         let linear = Definite::from_gram(&centred)?.solve(&along);
         let length = (&centred * &linear).dot(&linear).max(1e-12);
         let beside = Beside { intercept: true, mean: opened.mean, offset: None };
-        let model = Model::new(Family::Binomial, joint.clone(), &DVector::zeros(1 + width), beside)?;
-        let (intercept, factor) = model.matched(opened.mean, length, STEEPEST_START);
+        let outcomes = self.setup.outcomes;
+        let model = Model::new(outcomes.family(), joint.clone(), &DVector::zeros(1 + width), beside)?;
+        let (intercept, factor) = match outcomes {
+            Outcomes::Events => model.matched(opened.mean, length, STEEPEST_START),
+            Outcomes::Counts => counts::matched(opened.mean, length),
+        };
         let point = (&linear * factor).insert_row(0, intercept);
         let noise = DMatrix::zeros(1 + width, 1 + width);
         let mut fit = LogisticFit { plan: self.clone(), model, joint, means, point, noise, taken: 0 };
@@ -459,7 +515,7 @@ impl LogisticFit {
         (self.point[0] - self.means.dot(&slopes), parts)
     }
 
-    /// The kernel of the next gradient, and the side that takes the polynomials: the one with the shorter part.
+    /// The kernel of the next gradient of events, and the side that takes the polynomials: the one with the shorter part.
     pub fn kernel(&self) -> Option<(Separated, Side)> {
         let lengths = self.point().1.map(|part| part.norm());
         let side = if lengths[0] <= lengths[1] { Side::Alice } else { Side::Bob };
@@ -467,8 +523,12 @@ impl LogisticFit {
         Some((Separated::new(Kernel::Mean, class, DIGITS)?, side))
     }
 
-    /// Makes the shorter part of the point no longer than the last class.
+    /// Makes the shorter part of the point no longer than the last class, where means come from a kernel.
     fn cut(&mut self) {
+        match self.plan.setup.outcomes {
+            Outcomes::Events => {}
+            Outcomes::Counts => return,
+        }
         let parts = self.point().1.map(|part| part.norm());
         let most = CLASSES[LAST_CLASS];
         let shorter = parts[0].min(parts[1]);
@@ -488,14 +548,19 @@ impl LogisticFit {
         // Columns less their means, as in the table: the noise of the sum enters every entry.
         let mut map = DMatrix::identity(size, size);
         map.view_mut((1, 0), (size - 1, 1)).copy_from(&-&self.means);
+        let mut opened = &map * opened;
+        match self.plan.setup.outcomes {
+            Outcomes::Events => {}
+            Outcomes::Counts => opened -= self.missing() * rows,
+        }
         let variance = self.plan.gradient_variance(*scale);
         let left =
             2.0 * (self.plan.vector_sigma() * weight).powi(2) * self.noise.view((1, 1), (size - 1, size - 1)).trace();
         let inner = &map * map.transpose() * variance + DMatrix::identity(size, size) * left;
         self.noise = &inverse * inner * &inverse / (rows * rows);
-        let mut step = &inverse * (&map * opened) / rows;
+        let mut step = &inverse * opened / rows;
         let length = (&self.joint * &step).dot(&step).max(0.0).sqrt();
-        step *= (LONGEST_STEP / length.max(f64::MIN_POSITIVE)).min(1.0);
+        step *= (self.plan.setup.outcomes.longest_step() / length.max(f64::MIN_POSITIVE)).min(1.0);
         self.point -= step;
         self.taken += 1;
         self.cut();
@@ -531,9 +596,23 @@ fn planned(label: &str, mu: f64) -> PlannedRelease {
 }
 
 const TABLE: &str = "X'X";
-const SCORE: &str = "X'(2y - 1)";
-const HELD: &str = "X'(2y - 1) and 1'(y - 1/2)";
 const SUMS: &str = "X'1";
+
+/// What `X'(2y - 1)` is called: in the outcome's own unit, `Y` is the largest count.
+fn score_label(outcomes: Outcomes) -> &'static str {
+    match outcomes {
+        Outcomes::Events => "X'(2y - 1)",
+        Outcomes::Counts => "X'(2y/Y - 1)",
+    }
+}
+
+/// The same with the sum of the outcome.
+fn held_label(outcomes: Outcomes) -> &'static str {
+    match outcomes {
+        Outcomes::Events => "X'(2y - 1) and 1'(y - 1/2)",
+        Outcomes::Counts => "X'(2y/Y - 1) and 1'(y/Y - 1/2)",
+    }
+}
 
 /// A side's shares of the gradients.
 fn shares(
@@ -553,11 +632,11 @@ fn table_noise(width: usize, mu: f64) -> Result<f64, crate::privacy::accountant:
     noise_scale(std::f64::consts::SQRT_2.next_up(), width * (width + 1) / 2, mu).map(|(sigma, _)| sigma)
 }
 
-/// A side where both hold the outcome; `vector` is what each vector and the share of the table may cost.
+/// A side where both hold the outcome; `vector` is what each vector and the share of the table may cost, behind the name of the first.
 fn both_hold(
     side: Side,
     width: usize,
-    vector: f64,
+    (score, vector): (&str, f64),
     scale: ShareScale,
     gradients: &[GradientScale; GRADIENTS],
 ) -> Result<LogisticSide, PlanError> {
@@ -566,7 +645,7 @@ fn both_hold(
     // Within a quarter of what the vectors cost: then it is free.
     let table = (0.25 * (1.0 - 1e-8) * (2.0 * vector * vector + share * share)).sqrt();
     let mut releases =
-        vec![planned(TABLE, table), planned(SCORE, vector), planned(SUMS, vector), planned(SHARE, share)];
+        vec![planned(TABLE, table), planned(score, vector), planned(SUMS, vector), planned(SHARE, share)];
     releases.extend(shares(side, Replaced::Row, gradients)?);
     let sigma = noise_scale(2.0, width, vector).map_err(failed)?.0;
     Ok(LogisticSide {
@@ -580,10 +659,11 @@ fn both_hold(
     })
 }
 
-/// Alice, who holds the outcome alone and adds noise of at least `sigma` to the table and to all vectors.
+/// Alice, who holds the outcome alone and adds noise of at least `sigma` to the table and to all vectors; `held` is what the vector with the outcome
+/// is called.
 fn holder(
     width: usize,
-    sigma: f64,
+    (held, sigma): (&str, f64),
     scale: ShareScale,
     gradients: &[GradientScale; GRADIENTS],
 ) -> Result<LogisticSide, PlanError> {
@@ -591,7 +671,7 @@ fn holder(
     let alone = [std::f64::consts::SQRT_2.next_up(), 5f64.sqrt().next_up(), 2.0, ROOT_EIGHT.next_up()];
     let [table, score, sums] = [alone[0], alone[1], alone[2]].map(|sensitivity| (sensitivity / sigma).next_down());
     let share = scale.mu(alone[3]).map_err(failed)?;
-    let releases = vec![planned(TABLE, table), planned(HELD, score), planned(SUMS, sums), planned(SHARE, share)];
+    let releases = vec![planned(TABLE, table), planned(held, score), planned(SUMS, sums), planned(SHARE, share)];
     let releases = ReleasePlan::with_joint(releases, &alone, JOINT.sqrt().next_up(), rounded(width) + 1);
     Ok(LogisticSide {
         width,

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
-use super::{Coefficients, Design, Prediction, PrivatePlan};
+use super::logistic::MEAN_OF_COUNTS;
+use super::{Coefficients, Design, Outcomes, Prediction, PrivatePlan};
 use crate::fit::number_or_null;
 use crate::privacy::bounds::RowBounds;
 use crate::privacy::caution::{Caution, MAYBE_NOISE, MOSTLY_NOISE, WITHHELD};
@@ -29,7 +30,8 @@ pub struct Assumed {
     pub mean_square: f64,
     /// Whether the study declares that.
     pub mean_square_declared: bool,
-    /// Coefficients, or their sizes, by term: half ranges of the outcome per public scale of the column, log odds of a binomial outcome.
+    /// Coefficients, or their sizes, by term: half ranges of the outcome per public scale of the column, log odds of a binomial outcome, log
+    /// rates of a poisson one.
     pub coefficients: BTreeMap<String, f64>,
     /// Whether signs are random, and only sizes are assumed.
     pub random_signs: bool,
@@ -64,20 +66,30 @@ pub enum MovedBy {
     Rounds,
     /// What is added to the eigenvalues of the table that is solved: the ridge, and the floor that noise needs.
     Table,
+    /// What is left of the cut of counts and their means, beside the floor.
+    Cut,
 }
 
 impl MovedBy {
     fn is_rounds(&self) -> bool {
         match self {
             MovedBy::Rounds => true,
-            MovedBy::Table => false,
+            MovedBy::Table | MovedBy::Cut => false,
         }
     }
 
     fn does(self) -> &'static str {
         match self {
             MovedBy::Rounds => "they do",
-            MovedBy::Table => "it does",
+            MovedBy::Table | MovedBy::Cut => "it does",
+        }
+    }
+
+    /// What follows for a reader.
+    fn then(self) -> &'static str {
+        match self {
+            MovedBy::Rounds | MovedBy::Table => "intervals then miss the pooled coefficient more often than 5 %",
+            MovedBy::Cut => "fits of counts have no intervals, which would not know it",
         }
     }
 
@@ -90,6 +102,9 @@ impl MovedBy {
             MovedBy::Table => {
                 "what lifts the table that is solved, the ridge or the floor of its noise, moves a coefficient from the pooled one by more than a \
                  quarter of its noise"
+            }
+            MovedBy::Cut => {
+                "what is left of the cut at the largest count moves a coefficient from the pooled one by more than a quarter of its noise"
             }
         }
     }
@@ -156,7 +171,10 @@ impl Outlook {
         let biased_from_correlation = first(&Prediction::biased);
         let unit = match plan {
             PrivatePlan::Residual(_) | PrivatePlan::Crossprod(_) => Unit::HalfRanges,
-            PrivatePlan::Logistic(_) => Unit::LogOdds,
+            PrivatePlan::Logistic(plan) => match plan.setup().outcomes {
+                Outcomes::Events => Unit::LogOdds,
+                Outcomes::Counts => Unit::LogRates,
+            },
         };
         Outlook {
             relative_error: cases[0].relative_error,
@@ -168,9 +186,10 @@ impl Outlook {
             },
             better_from_correlation: first(&|prediction| !prediction.better_alone()),
             biased_from_correlation,
-            moved_by: match plan {
-                PrivatePlan::Residual(_) => MovedBy::Rounds,
-                PrivatePlan::Crossprod(_) | PrivatePlan::Logistic(_) => MovedBy::Table,
+            moved_by: match (plan, unit) {
+                (PrivatePlan::Residual(_), _) => MovedBy::Rounds,
+                (PrivatePlan::Logistic(_), Unit::LogRates) => MovedBy::Cut,
+                (PrivatePlan::Crossprod(_) | PrivatePlan::Logistic(_), _) => MovedBy::Table,
             },
             cases,
             assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some()), unit),
@@ -218,7 +237,8 @@ impl Outlook {
             );
             Caution::new(banner, reason, true)
         });
-        let bias = self.bias().filter(|_| self.biased).map(|sentence| {
+        // Nothing is withheld of a fit that has no intervals.
+        let bias = self.bias().filter(|_| self.biased && self.moved_by != MovedBy::Cut).map(|sentence| {
             let sentence = sentence.trim_start_matches("warning: ");
             let remedy = "`[privacy.design]` can declare a design that rules it out";
             Caution::new(WITHHELD, format!("{sentence}; {remedy}"), true)
@@ -228,16 +248,15 @@ impl Outlook {
 
     /// What follows for intervals, in a sentence; none where no correlation up to .95 makes a difference.
     pub fn bias(&self) -> Option<String> {
-        let (what, does) = (self.moved_by.what(), self.moved_by.does());
-        const MISS: &str = "intervals then miss the pooled coefficient more often than 5 %";
+        let (what, does, then) = (self.moved_by.what(), self.moved_by.does(), self.moved_by.then());
         let from = self.biased_from_correlation;
         match (self.assumed.correlation.and(self.cases.first()), self.biased) {
             (Some(case), true) => Some(format!(
-                "warning: for the declared design {what}, up to {:.2} of it: {MISS}",
+                "warning: for the declared design {what}, up to {:.2} of it: {then}",
                 case.bias_to_noise
             )),
             (Some(_), false) => from.map(|from| {
-                format!("the declared design rules out that {what}; from a correlation of about {from} on {does}, and {MISS}")
+                format!("the declared design rules out that {what}; from a correlation of about {from} on {does}, and {then}")
             }),
             (None, _) => from.map(|from| {
                 let most = self.cases.iter().map(|case| case.bias_to_noise).fold(0.0, f64::max);
@@ -247,7 +266,7 @@ impl Outlook {
                 };
                 format!(
                     "warning: no correlation is declared, so it cannot be ruled out that {what}: {does} from a correlation of about \
-                     {from} on{most}; {MISS}"
+                     {from} on{most}; {then}"
                 )
             }),
         }
@@ -259,6 +278,7 @@ impl Outlook {
 enum Unit {
     HalfRanges,
     LogOdds,
+    LogRates,
 }
 
 impl Unit {
@@ -266,6 +286,7 @@ impl Unit {
         match self {
             Unit::HalfRanges => "half ranges of the outcome",
             Unit::LogOdds => "log odds",
+            Unit::LogRates => "log rates",
         }
     }
 }
@@ -324,6 +345,10 @@ impl Assumed {
                 Unit::LogOdds => {
                     "columns are centred where their bounds say, and half of the rows have the outcome 1".to_owned()
                 }
+                Unit::LogRates => format!(
+                    "columns are centred where their bounds say, and the mean of the counts is {MEAN_OF_COUNTS} of the largest one that the study \
+                     declares; with a smaller mean the error grows as much as the mean is smaller"
+                ),
             },
         ];
         Assumed {

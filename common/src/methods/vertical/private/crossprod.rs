@@ -25,6 +25,7 @@ use crate::methods::vertical::outcome::PERFORMANCE;
 use crate::methods::vertical::plan::{
     CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossTables, Outlook, Side, WholeRows,
 };
+use crate::methods::vertical::refit::{Kept, Noised as NoisedTables};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::LatticeVector;
@@ -288,15 +289,18 @@ pub(super) fn concluded<S: Storage>(
             Solved { coefficients: coefficients(&held.study, &fit)?, path: None, shown_lambda: None }
         }
     };
+    let statement = held.statement()?;
+    let noised = NoisedTables::new(plan, tables, statement.clone());
     Ok(PrivateFit {
         coefficients,
         nobs: rows as u64,
         rounds: 1,
         notes: notes(&held.study, &outlook),
-        statement: held.statement()?,
+        statement,
         outlook,
         path,
         shown_lambda,
+        kept: Some(Kept::noised(&held.study, (held.role, held.run.clone()), noised)),
     })
 }
 
@@ -406,6 +410,11 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
     Ok(rows)
 }
 
+/// Why a private fit of counts has neither.
+const NO_ERRORS_OF_COUNTS: &str = "not computed. Counts, and the means that are computed on shares, are cut at the largest count that the study \
+                                   declares; what that moves is taken off as far as the linear predictor is normal, and what it leaves is in \
+                                   no standard error: intervals from noise and sampling alone would not hold what they say";
+
 pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let mut notes = super::foretold(outlook);
     if study.method.family == Family::Binomial {
@@ -421,6 +430,14 @@ pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
                 .to_string(),
         );
         return notes;
+    }
+    match study.method.family {
+        Family::Gaussian | Family::Binomial => {}
+        Family::Poisson => {
+            notes.push(format!("standard errors and intervals: {NO_ERRORS_OF_COUNTS}"));
+            notes.extend(outlook.bias());
+            return notes;
+        }
     }
     match study.method.inference.allowed {
         true => {

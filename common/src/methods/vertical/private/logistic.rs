@@ -1,4 +1,4 @@
-//! What the sides of a private binomial run say once the budget is reserved.
+//! What the sides of a private binomial or poisson run say once the budget is reserved.
 //!
 //! 1. Each party's own noised statistics, Alice's first, one at a time;
 //! 2. both blocks behind masks, both parties' shares of a public product by which they see that their masks fit, and each party's share of
@@ -28,6 +28,7 @@ use super::session::MASKED_ANEW;
 use super::table::Table;
 use crate::conversation::{Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
+use crate::glm::Family;
 use crate::id::{Role, RunId};
 use crate::methods::vertical::masked::{Kept, MaskedTable, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Share};
@@ -93,7 +94,7 @@ pub(super) struct Logistic {
     run: RunId,
     plan: LogisticPlan,
     rows: WholeRows,
-    /// 0 or 1 as -1 or 1; at Bob none where Alice holds it alone.
+    /// 0 or 1 as -1 or 1, counts in half of the largest one less 1; at Bob none where Alice holds it alone.
     outcome: ClippedOutcome,
     place: Place,
     /// What each side releases before the first exchange, in the order in which it is said.
@@ -576,6 +577,7 @@ impl Logistic {
             outlook,
             path: None,
             shown_lambda: None,
+            kept: None,
         })
     }
 }
@@ -627,9 +629,14 @@ fn canary_message(share: Option<Elements>) -> Body {
 fn coefficients(study: &Study<Vertical>, fit: &LogisticFit) -> Result<Vec<Coefficient>, Abort> {
     let refused = |error: crate::privacy::bounds::BoundsError| Abort::Bug(error.to_string());
     let (alice, bob) = (study.row_bounds(Role::Alice).map_err(refused)?, study.row_bounds(Role::Bob).map_err(refused)?);
-    let fitted = fit.on_original_scale([&alice, &bob]);
+    let fitted = fit.on_original_scale([&alice, &bob], &study.outcome_bounds().map_err(refused)?);
     let (values, variances) = fitted.ok_or_else(|| Abort::Bug("the curvature has no inverse".to_string()))?;
-    let error = |at: usize| study.method.inference.allowed.then(|| variances[at].sqrt());
+    let known = match study.method.family {
+        Family::Gaussian | Family::Binomial => study.method.inference.allowed,
+        // What the cut of means leaves is in no variance.
+        Family::Poisson => false,
+    };
+    let error = |at: usize| known.then(|| variances[at].sqrt());
     let named =
         alice.names().iter().map(|name| (Role::Alice, name)).chain(bob.names().iter().map(|name| (Role::Bob, name)));
     let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(values[0]), error(0))];

@@ -148,6 +148,7 @@ impl Residual {
             outlook,
             path: None,
             shown_lambda: None,
+            kept: None,
         })
     }
 

@@ -66,7 +66,12 @@ impl Table {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
-        let columns = study.method.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default();
+        let formula = study.declared_formula(role).map_err(|error| Abort::Refused(error.to_string()))?;
+        let columns = match &formula {
+            Some(formula) => formula.columns().map(str::to_owned).collect(),
+            None => study.method.parties.get(&role).map(|party| party.columns.clone()).unwrap_or_default(),
+        };
+        let mut taken: Vec<Column> = Vec::new();
         let mut values: Vec<f64> = Vec::with_capacity(rows * bounds.names().len());
         let outcome = match (study.method.outcome.held_by, role) {
             (HeldBy::One(_), Role::Bob | Role::Party(_)) => None,
@@ -79,7 +84,10 @@ impl Table {
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
                 return Err(Abort::OwnData(format!("{}: column `{name}` has no usable value", frame.place(row))));
             }
-            append(&column, &mut values)?;
+            match &formula {
+                Some(_) if taken.len() < columns.len() => taken.push(column),
+                Some(_) | None => append(&column, &mut values)?,
+            }
         }
         // The outcome is one number a row, and came last.
         let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
@@ -89,10 +97,25 @@ impl Table {
             (HeldBy::One(_), Role::Alice) => refuse,
             (HeldBy::One(_), Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator) => false,
         };
-        if study.method.family == Family::Binomial && known {
-            check_events(&study.method.outcome.column, &frame, &outcome)?;
+        if known {
+            let name = &study.method.outcome.column;
+            match study.method.family {
+                Family::Gaussian => {}
+                Family::Binomial => check_events(name, &frame, &outcome)?,
+                Family::Poisson => check_counts(name, &frame, &outcome)?,
+            }
         }
-        let matrix = DMatrix::from_vec(rows, bounds.names().len(), values);
+        let matrix = match &formula {
+            Some(formula) => formula.matrix(taken).map_err(own)?,
+            None => DMatrix::from_vec(rows, bounds.names().len(), values),
+        };
+        // What a function has no value of: the columns all have one.
+        if refuse && let Some(row) = (0..rows).find(|row| matrix.row(*row).iter().any(|value| value.is_nan())) {
+            return Err(Abort::OwnData(format!(
+                "{}: a term has no value there; does it lie outside of declared breaks or levels?",
+                frame.place(row)
+            )));
+        }
         let rows = ClippedRows::new(&bounds, &matrix);
         Ok(Table { role, study, frame, bounds, outcome_bounds, rows, outcome })
     }
@@ -129,8 +152,8 @@ impl Table {
     pub(super) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
         let rows = self.rows.fingerprint(key);
         match (self.study.method.outcome.held_by, self.study.method.family) {
-            (HeldBy::Both | HeldBy::All, Family::Gaussian | Family::Poisson) => rows,
-            (HeldBy::Both | HeldBy::All, Family::Binomial)
+            (HeldBy::Both | HeldBy::All, Family::Gaussian) => rows,
+            (HeldBy::Both | HeldBy::All, Family::Binomial | Family::Poisson)
             | (HeldBy::One(_), Family::Gaussian | Family::Binomial | Family::Poisson) => {
                 keyed(&rows, &[&align::digest_numbers("outcome", &self.outcome, key)])
             }
@@ -182,6 +205,17 @@ fn check_events(name: &str, frame: &Frame, outcome: &[f64]) -> Result<(), Abort>
         Some(missing) => {
             Err(Abort::OwnData(format!("outcome `{name}` is {missing} in no row: there is nothing to explain")))
         }
+    }
+}
+
+/// The same of a poisson model. Counts above the largest one that the study declares are cut at it.
+fn check_counts(name: &str, frame: &Frame, outcome: &[f64]) -> Result<(), Abort> {
+    if let Some(row) = outcome.iter().position(|y| !(*y >= 0.0 && y.is_finite())) {
+        return Err(Abort::OwnData(format!("{}: outcome `{name}` must be 0 or above", frame.place(row))));
+    }
+    match outcome.iter().any(|y| *y > 0.0) {
+        true => Ok(()),
+        false => Err(Abort::OwnData(format!("outcome `{name}` is 0 in every row: there is nothing to explain"))),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use nalgebra::{DMatrix, DVector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Poisson};
 
 use super::*;
 use crate::conversation::Opening;
@@ -27,7 +28,9 @@ use crate::study::tests::vertical;
 use crate::study::{Study, Vertical};
 
 mod crossprod;
+mod formulas;
 mod logistic;
+mod refit;
 mod several;
 
 const ROWS: usize = 300;
@@ -63,6 +66,14 @@ fn events() -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let eta = |row: &[f64; 5]| 0.05 * (row[0] - 50.0) - 1.5 * row[1] + 0.2 * (row[2] - 20.0) + 0.8 * row[3] - 0.6;
     values().iter().map(|row| f64::from(u8::from(rng.random::<f64>() < 1.0 / (1.0 + (-eta(row)).exp())))).collect()
+}
+
+/// Counts of which some are above 8.
+fn counts() -> Vec<f64> {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let eta = |row: &[f64; 5]| 0.02 * (row[0] - 50.0) - 0.6 * row[1] + 0.08 * (row[2] - 20.0) + 0.4 * row[3] + 0.9;
+    let drawn = |row: &[f64; 5]| -> f64 { Poisson::new(eta(row).exp()).unwrap().sample(&mut rng) };
+    values().iter().map(drawn).collect()
 }
 
 fn frame(role: Role, spoil: &[usize]) -> Frame {
@@ -104,7 +115,8 @@ fn frame_with(role: Role, spoil: &[usize], outcome: &[f64]) -> Frame {
 fn table(study: &Arc<Study<Vertical>>, role: Role, spoil: &[usize]) -> Table {
     let frame = match study.method.family {
         Family::Binomial => frame_with(role, spoil, &events()),
-        Family::Gaussian | Family::Poisson => frame(role, spoil),
+        Family::Poisson => frame_with(role, spoil, &counts()),
+        Family::Gaussian => frame(role, spoil),
     };
     Table::new(Arc::clone(study), role, &Policy::default(), frame).unwrap()
 }

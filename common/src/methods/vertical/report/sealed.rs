@@ -53,7 +53,7 @@ fn rests_on(report: &Report) -> &'static str {
 
 /// Whether the fit follows from one table.
 pub(super) fn one_table(report: &Report) -> bool {
-    report.family == Family::Gaussian
+    report.family.base() == Family::Gaussian
 }
 
 /// The course of a fit: its gradients, at the party to whom they opened.

@@ -46,7 +46,7 @@ pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let name = name(report.family);
+    let name = name(report.family.base());
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect()).heading("Term")];
     if let Some(colours) = style.parties {
         let party = Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect());
@@ -58,7 +58,7 @@ pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
         columns.push(Column::right("97.5 %", cells(rows.iter().map(|row| row.ratio_high))));
     }
     let caption = html! {
-        "What one more unit of the column multiplies the " @if report.family == Family::Binomial { "odds" } @else { "rate" }
+        "What one more unit of the column multiplies the " @if report.family.base() == Family::Binomial { "odds" } @else { "rate" }
         " by, the other columns unchanged; an interval that holds 1 is compatible with no effect."
     };
     let plain = "Exponentials of the estimates and of the ends of their intervals. That of the intercept belongs to columns of zero.";
@@ -111,10 +111,32 @@ pub(super) fn terms(report: &Report, style: &Style<'_>) -> Option<Section> {
     };
     let columns = table(&all.iter().collect::<Vec<_>>(), style);
     let scaled = Column::right("VIF^(1/(2 Df))", cells(all.iter().map(|row| row.scaled_vif)));
-    Some(section.table(columns.into_iter().chain([scaled]).map(Column::page_only).collect()).remark(html! {
-        "Wald tests that all coefficients of a term are zero. The variance inflation factor (of several columns the generalised one) says "
-        "how much the other columns, those of other parties among them, blur the estimate."
-    }))
+    let second = type_ii(all);
+    Some(section.table(columns.into_iter().chain(second).chain([scaled]).map(Column::page_only).collect()).remark(
+        html! {
+            "Wald tests that all coefficients of a term are zero, beside all other terms (type III)"
+            @if is_contained(all) { ", and beside all but those that contain it (type II)" }
+            ". The variance inflation factor (of several columns the generalised one) says "
+            "how much the other columns, those of other parties among them, blur the estimate."
+        },
+    ))
+}
+
+/// Whether a term is part of another one, so that its tests differ; reports of earlier versions do not say.
+fn is_contained(rows: &[TermTest]) -> bool {
+    rows.iter().any(|row| row.wald_type_ii.is_some() && row.wald != row.wald_type_ii)
+}
+
+/// Columns of the tests by type II, where they differ from the others.
+fn type_ii(rows: &[TermTest]) -> Vec<Column> {
+    if !is_contained(rows) {
+        return Vec::new();
+    }
+    let p_values: Vec<Option<f64>> = rows.iter().map(|row| row.wald_type_ii.map(|test| test.p_value)).collect();
+    vec![
+        Column::right("Type II", cells(rows.iter().map(|row| row.wald_type_ii.map(|test| test.statistic)))),
+        Column::right("Pr(type II)", p_value_column(&p_values)),
+    ]
 }
 
 fn table(rows: &[&TermTest], style: &Style<'_>) -> Vec<Column> {

@@ -488,15 +488,14 @@ impl Glm {
         };
         self.products += 1;
         let (role, number) = (self.role, self.products);
-        let Kept { labels, seed, own, .. } = &mut self.kept;
+        let Kept { labels, seed, .. } = &mut self.kept;
         self.active = Some(match planned {
             Planned::Rows(kernel, shape) => {
                 Active::Rows(kernel, Box::new(RowExchange::new(role, number, shape, seed, labels)))
             }
             Planned::Vector(shape) => Active::Vector(Box::new(VectorExchange::new(role, number, shape, seed, labels))),
             Planned::Weighted(shape) => {
-                let mask = own.take().ok_or_else(out_of_order)?;
-                Active::Weighted(Box::new(WeightedExchange::new(role, number, shape, mask, seed, labels)))
+                Active::Weighted(Box::new(WeightedExchange::new(role, number, shape, seed, labels)))
             }
         });
         self.place = Place::Product;

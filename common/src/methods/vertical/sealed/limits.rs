@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::kept::{alice_numbers, placed_numbers};
 use super::penalised::{self, factor_numbers, path_numbers};
 use crate::glm::Family;
 use crate::id::Role;
@@ -42,6 +43,8 @@ pub struct Sizes {
     pub(super) range: Option<f64>,
     /// Whether the table of a gaussian fit opens to Bob too, or to all of several parties.
     pub(super) both: bool,
+    /// Whether factors open for sub-models.
+    pub(super) refit: bool,
     /// Alice, or the leader of several: to them all others together are Bob.
     leader: Role,
     /// Of several parties, numbers that leave this one beside the tables.
@@ -65,6 +68,7 @@ impl Sizes {
             weighted: method.weights.is_some(),
             range: study.guarantee.range(),
             both: study.guarantee.opens_to_both(),
+            refit: study.guarantee.opens_factors(),
             leader: study.first(),
             beside: None,
         }
@@ -83,6 +87,7 @@ impl Sizes {
             false if self.intercept && study.parties_in_order().last() != Some(&role) => 2 + self.bob as u64,
             false => 2,
         };
+        let beside = beside.saturating_add(self.for_refits(role));
         Sizes { beside: Some(beside), ..self }
     }
 
@@ -222,7 +227,7 @@ impl Sizes {
         if let Some(beside) = self.beside {
             return beside;
         }
-        match (self.leads(role), self.lambdas) {
+        let solution = match (self.leads(role), self.lambdas) {
             (true, None) => bob.saturating_mul(bob.saturating_add(2)).saturating_add(2),
             (true, Some(lambdas)) => {
                 let errors = self.folds().saturating_mul(lambdas as u64);
@@ -230,7 +235,24 @@ impl Sizes {
             }
             (false, None) => 2,
             (false, Some(lambdas)) => (factor_numbers(self.bob, self.folds) as u64).saturating_add(lambdas as u64),
-        }
+        };
+        solution.saturating_add(self.for_refits(role))
+    }
+
+    /// Numbers that open for sub-models, beside the factor that a penalty takes.
+    pub fn for_refits(&self, role: Role) -> u64 {
+        let numbers = match (self.leads(role), self.lambdas) {
+            _ if !self.opens_factor(role) => 0,
+            (true, _) => alice_numbers(self.alice),
+            (false, None) => factor_numbers(self.bob, 0) + placed_numbers(self.bob),
+            (false, Some(_)) => placed_numbers(self.bob),
+        };
+        numbers as u64
+    }
+
+    /// Whether a party's factor opens for sub-models.
+    pub fn opens_factor(&self, role: Role) -> bool {
+        self.refit && (self.both || !self.leads(role))
     }
 
     /// Numbers that a fit lets open at least: with one gradient in a binomial or poisson fit, with a penalty with some at each lambda.
@@ -246,11 +268,13 @@ impl Sizes {
     /// Numbers that open of one column: with every column of the peer and with the outcome; its sum too with weights, and of Bob's columns
     /// with folds.
     pub fn about_column(&self, role: Role) -> u64 {
-        let (other, sums) = match self.leads(role) {
-            true => (self.bob, self.weighted),
-            false => (self.alice, self.weighted || self.folds > 0),
+        let (own, other, sums) = match self.leads(role) {
+            true => (self.alice, self.bob, self.weighted),
+            false => (self.bob, self.alice, self.weighted || self.folds > 0),
         };
-        (other as u64).saturating_add(1).saturating_add(u64::from(sums))
+        // For sub-models with the own columns too, the column itself among them, and its mean.
+        let factor = if self.opens_factor(role) { own as u64 + 1 } else { 0 };
+        (other as u64).saturating_add(1).saturating_add(u64::from(sums)).saturating_add(factor)
     }
 }
 

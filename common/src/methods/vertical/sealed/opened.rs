@@ -1,6 +1,7 @@
 //! What opens, as `check` foretells it and a report states it.
 
 use super::folds::fold_numbers;
+use super::kept::{alice_numbers, placed_numbers};
 use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
 use crate::report::{OF_PAIRS, Opened};
@@ -18,6 +19,8 @@ pub struct Opening {
     pub bob: u64,
     /// Folds of cross-validation; 0 without.
     pub folds: u64,
+    /// Whether its factor opens for sub-models.
+    pub refit: bool,
 }
 
 impl Opening {
@@ -39,6 +42,26 @@ impl Opening {
             _ => "cross-products of both blocks, of each fold",
         };
         self.one(what, [rows * tables, self.bob], rows * tables * self.bob)
+    }
+
+    /// What opens for sub-models, beside the factor that Bob opens where there is a penalty.
+    pub fn for_refits(&self, penalised: bool) -> Option<Opened> {
+        let (alice, bob) = (self.alice, self.bob);
+        self.refit.then(|| match (self.role, penalised) {
+            (Role::Alice, _) => self.one(
+                "alice's factor with places, means and scales of her columns, and the outcome in their coordinates",
+                [alice + 5, alice + 1],
+                alice_numbers(alice as usize) as u64,
+            ),
+            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, true) => {
+                self.one("places, means and scales of bob's columns", [3, bob], placed_numbers(bob as usize) as u64)
+            }
+            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, false) => self.one(
+                "bob's factor with places, means and scales of his columns: with the table the cross-products of all columns",
+                [bob + 4, bob],
+                (factor_numbers(bob as usize, 0) + placed_numbers(bob as usize)) as u64,
+            ),
+        })
     }
 
     /// Points at which a gradient was to open, each with Bob's coordinates of his columns.
@@ -73,6 +96,7 @@ impl Opening {
         match self.role {
             Role::Alice => {
                 opened.extend(gradients);
+                opened.extend(self.for_refits(true));
                 opened.push(self.one(
                     &format!(
                         "bob's coefficients at every lambda, with lambda, {residual} and certificate, and what is known of his columns"
@@ -97,6 +121,7 @@ impl Opening {
                         ("products and sums of bob's columns, of each fold", fold_numbers(bob as usize));
                     opened.push(self.one(what, [folds * bob, bob + 1], folds * numbers as u64));
                 }
+                opened.extend(self.for_refits(true));
                 opened.extend(gradients);
                 opened.push(self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas));
             }
@@ -122,6 +147,8 @@ pub struct OpeningOfSeveral<'a> {
     pub intercept: bool,
     /// Whether the tables open to all, and not to the leader alone.
     pub to_all: bool,
+    /// Whether factors open for sub-models.
+    pub refit: bool,
 }
 
 impl OpeningOfSeveral<'_> {
@@ -148,6 +175,36 @@ impl OpeningOfSeveral<'_> {
         })
     }
 
+    /// The factor of the own columns, where it opens for sub-models: to the leader, or to all.
+    fn factors(&self) -> impl Iterator<Item = Opened> {
+        let OpeningOfSeveral { parties, role, rows, own, others, to_all, refit, .. } = *self;
+        let leader = parties.first() == Some(&role);
+        let size = own as usize;
+        let (what, [height, width], numbers) = match leader {
+            true => (
+                format!(
+                    "{role}'s factor with places, means and scales of its columns, and the outcome in their coordinates"
+                ),
+                [own + 5, own + 1],
+                alice_numbers(size),
+            ),
+            false => (
+                format!("{role}'s factor with places, means and scales of its columns"),
+                [own + 4, own],
+                factor_numbers(size, 0) + placed_numbers(size),
+            ),
+        };
+        let to = parties.iter().enumerate().filter(move |(at, to)| **to != role && (to_all || *at == 0));
+        to.filter(move |_| refit).map(move |(_, to)| Opened {
+            what: what.clone(),
+            rows: height,
+            columns: width,
+            numbers: numbers as u64,
+            unknowns: rows * own.min(others),
+            to: *to,
+        })
+    }
+
     /// What the leader opens to each of the others, of which a number of columns stay; before it `left_over`, of those whose columns
     /// depend on others how many they have.
     pub fn of_leader(&self, stay: &[u64], left_over: &[(Role, u64)]) -> Vec<Opened> {
@@ -163,13 +220,13 @@ impl OpeningOfSeveral<'_> {
             let what = format!("{to}'s part of the solution with its covariance, two sums and a count");
             one(*to, what, [*stay, stay + 2], stay * (stay + 2) + 3)
         });
-        self.tables().chain(left).chain(answers).collect()
+        self.tables().chain(self.factors()).chain(left).chain(answers).collect()
     }
 
     /// What another party opens to the leader, and to all others where the tables do; how many of its own columns it has set aside, where
     /// it was asked.
     pub fn of_another(&self, dropped: Option<u64>) -> Vec<Opened> {
-        let OpeningOfSeveral { parties, role, rows, own, others, intercept, to_all } = *self;
+        let OpeningOfSeveral { parties, role, rows, own, others, intercept, to_all, .. } = *self;
         let (leader, stay) = (parties.first().copied().unwrap_or(role), own - dropped.unwrap_or(0).min(own));
         let unknowns = rows * own.min(others);
         let told = |to: Role, what: String, [rows, columns]: [u64; 2], numbers: u64| Opened {
@@ -181,7 +238,7 @@ impl OpeningOfSeveral<'_> {
             to,
         };
         let one = |what: String, size: [u64; 2], numbers: u64| told(leader, what, size, numbers);
-        let mut all: Vec<Opened> = self.tables().collect();
+        let mut all: Vec<Opened> = self.tables().chain(self.factors()).collect();
         if let Some(dropped) = dropped {
             let what = format!("which of {role}'s columns stay, and what they are");
             let to = parties.iter().filter(|to| **to == leader || (to_all && **to != role));

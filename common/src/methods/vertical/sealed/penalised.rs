@@ -14,6 +14,7 @@ pub(super) mod gradients;
 use nalgebra::{DMatrix, DVector};
 
 use super::folds::{self, Sums, fold_numbers};
+use super::kept::{self, Placed};
 use super::results::outcome_on_bob;
 use super::session::Work;
 use crate::methods::vertical::masked::{length, out_of_order};
@@ -71,29 +72,38 @@ pub fn path_numbers(lambdas: usize, columns: usize) -> usize {
 
 /// At Alice: what Bob says of his columns.
 pub(super) struct Theirs {
-    factor: DMatrix<f64>,
-    units: Vec<f64>,
+    pub(super) factor: DMatrix<f64>,
+    pub(super) units: Vec<f64>,
     /// Of each fold, where there is cross-validation.
     sums: Option<Vec<DMatrix<f64>>>,
+    /// Where factors open for sub-models.
+    pub(super) placed: Option<Vec<Placed>>,
 }
 
-/// At Bob: his factor, row by row from the diagonal on, the units of his columns, and sums over each fold.
+/// At Bob: his factor, row by row from the diagonal on, the units of his columns, sums over each fold, and where factors open for sub-models
+/// the places of his columns.
 pub(super) fn factor(work: &Work) -> Joint {
     let factor = &work.own.factor;
     let size = factor.ncols();
     let upper = (0..size).flat_map(|i| (i..size).map(move |j| factor[(i, j)]));
     Joint {
         what: JointKind::Factor,
-        values: upper.chain(work.units.iter().copied()).chain(folds::sums(&work.moments)).collect(),
+        values: upper
+            .chain(work.units.iter().copied())
+            .chain(folds::sums(&work.moments))
+            .chain(kept::placed(work))
+            .collect(),
     }
 }
 
-/// At Alice: Bob's factor, units and sums over the folds.
-pub(super) fn take_factor(size: usize, folds: usize, values: &[f64]) -> Result<Theirs, PeerFault> {
-    let expected = factor_numbers(size, folds);
+/// At Alice: Bob's factor, units and sums over the folds, and where factors open for sub-models the places of his columns.
+pub(super) fn take_factor(size: usize, folds: usize, places: bool, values: &[f64]) -> Result<Theirs, PeerFault> {
+    let expected = factor_numbers(size, folds) + if places { kept::placed_numbers(size) } else { 0 };
     if values.len() != expected {
         return Err(length("a factor", values.len(), expected));
     }
+    let (values, placed) = values.split_at(factor_numbers(size, folds));
+    let placed = places.then(|| kept::take_placed(size, placed)).transpose()?;
     let (values, sums) = values.split_at(factor_numbers(size, 0));
     let (upper, units) = values.split_at(values.len() - size);
     let mut next = upper.iter();
@@ -109,14 +119,14 @@ pub(super) fn take_factor(size: usize, folds: usize, values: &[f64]) -> Result<T
         return Err(PeerFault::Value { what: "a factor", expected: "possible", round: 1 });
     }
     let sums = (folds > 0).then(|| folds::take_sums(size, folds, sums)).transpose()?;
-    Ok(Theirs { factor, units: units.to_vec(), sums })
+    Ok(Theirs { factor, units: units.to_vec(), sums, placed })
 }
 
 /// At Alice: the fits, and what goes to Bob.
 pub(super) fn solve(
     work: &Work,
     table: &Table,
-    Theirs { factor: theirs, units, sums }: &Theirs,
+    Theirs { factor: theirs, units, sums, .. }: &Theirs,
 ) -> Result<(Path, Joint), Abort> {
     let terms = terms(work)?;
     let outcome = work.own.outcome.as_ref().ok_or_else(out_of_order)?;
@@ -260,18 +270,18 @@ mod tests {
     fn a_factor_that_no_columns_can_have_is_refused() {
         // Two columns with correlation 0.6, row by row from the diagonal on, and their units.
         let sound = [1.0, 0.6, 0.8, 1.0, 1.0];
-        let Theirs { factor, units, sums } = take_factor(2, 0, &sound).unwrap();
+        let Theirs { factor, units, sums, .. } = take_factor(2, 0, false, &sound).unwrap();
         assert_eq!((factor[(0, 1)], factor[(1, 0)], units, sums), (0.6, 0.0, vec![1.0, 1.0], None));
         let spoiled = |at: usize, value: f64| {
             let mut values = sound;
             values[at] = value;
-            take_factor(2, 0, &values)
+            take_factor(2, 0, false, &values)
         };
         // A column of another size, one that is turned round, one that vanishes beside the first, a unit that no column has.
         for (at, value) in [(0, 2.0), (0, -1.0), (2, 0.0), (3, -0.1), (4, 1.5), (1, f64::NAN)] {
             assert!(matches!(spoiled(at, value), Err(PeerFault::Value { .. })), "{at} {value}");
         }
-        assert!(matches!(take_factor(2, 0, &sound[..4]), Err(PeerFault::Length { .. })));
+        assert!(matches!(take_factor(2, 0, false, &sound[..4]), Err(PeerFault::Length { .. })));
     }
 
     #[test]

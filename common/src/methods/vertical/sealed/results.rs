@@ -6,6 +6,7 @@ mod along;
 mod several;
 
 use super::glm::End;
+use super::kept as for_refits;
 use super::limits::Sizes;
 use super::opened::Opening;
 use super::session::Work;
@@ -99,6 +100,7 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         term_tests,
         performance: None,
         model,
+        kept: for_refits::kept(work)?,
     })
 }
 
@@ -118,7 +120,7 @@ fn statistics(work: &Work, joined: &Joined) -> Statistics {
         return likelihood(work, solved);
     }
     let deviance = joined.residual * weight_sum(work);
-    let fit = Deviances { df: df_residual(work), deviance, null_deviance: work.null_deviance };
+    let fit = Deviances { df: df_residual(work), deviance, null_deviance: work.null_deviance, pearson: None };
     // Gaussian only: the likelihood follows from the deviance.
     unpenalised(&work.study, &work.encoded, &fit, |_| 0.0)
 }
@@ -131,7 +133,7 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
         Some(loss) => {
             let unit = weight_sum(work) / work.rows as f64;
             let deviance = (2.0 * unit * (loss - solved.along - solution::saturated(work))).max(0.0);
-            let fit = Deviances { df, deviance, null_deviance: work.null_deviance };
+            let fit = Deviances { df, deviance, null_deviance: work.null_deviance, pearson: None };
             // Of outcomes 0 and 1, and of counts, the likelihood follows from the deviance.
             let statistics = unpenalised(&work.study, &work.encoded, &fit, |_| 0.0);
             match lacks_trials(work) {
@@ -219,7 +221,7 @@ fn inferred(work: &Work, joined: &Joined, rows: &[Coefficient]) -> Own {
         let products = factor.tr_mul(&factor);
         DMatrix::from_fn(kept.len(), kept.len(), |i, j| products[(i, j)] * scale(i) * scale(j) / unit)
     });
-    own(&work.encoded, rows, &covariance, alone.as_ref(), (family, df))
+    own(&work.encoded, rows, &covariance, alone.as_ref(), (family.into(), df))
 }
 
 /// Own columns that stay: the position among all own columns, and the place of the term.
@@ -325,7 +327,8 @@ fn disclosed(work: &Work, columns: Vec<ColumnDisclosure>, opened: Vec<Opened>) -
 fn opening(work: &Work) -> Opening {
     let (alice, bob) = (work.shape.left as u64 - 1, work.shape.right as u64);
     let folds = work.folds.as_ref().map_or(0, |folds| folds.parts.len() as u64);
-    Opening { role: work.role, rows: work.rows as u64, alice, bob, folds }
+    let refit = for_refits::opens(work) && (!work.leads || work.study.guarantee.opens_to_both());
+    Opening { role: work.role, rows: work.rows as u64, alice, bob, folds, refit }
 }
 
 /// What opened to the other side, in order.
@@ -353,6 +356,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 return all;
             }
             all.extend(work.study.guarantee.opens_to_both().then(|| opening.table()));
+            all.extend(opening.for_refits(false));
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
                 "bob's part of the solution with its covariance, and two sums",
@@ -362,6 +366,7 @@ fn opened(work: &Work) -> Vec<Opened> {
         }
         false => {
             all.push(opening.table());
+            all.extend(opening.for_refits(false));
             if dependent {
                 let numbers = bob * stay + work.dropped().len() as u64;
                 all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));

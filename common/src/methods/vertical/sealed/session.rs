@@ -15,6 +15,7 @@ pub(in super::super) use self::several::Several;
 use self::solving::dependent_beyond;
 use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds, Weights};
+use super::kept::{self, OfAlice};
 use super::limits::{Sizes, countable, holds_range, not_opened, opens, shape_of, within_limits};
 use super::offset::{self, Offset};
 use super::penalised::{Path, Theirs};
@@ -76,8 +77,12 @@ pub(in super::super) enum Place {
     ShareOfAlice,
     /// The tables of several parties, where they open to all.
     Tables,
-    /// Bob's factor, where there is a penalty.
+    /// Bob's factor, where there is a penalty or sub-models are to follow.
     Factor,
+    /// Alice's, where sub-models are to follow at both.
+    FactorOfAlice,
+    /// Those of all others, where sub-models are to follow at all of several parties.
+    Factors,
     /// The fits along lambda.
     Path,
     /// Bob's part of their intercepts.
@@ -136,6 +141,8 @@ pub(in super::super) struct Work {
     pub(super) spread: f64,
     /// What Bob says of his columns, at Alice.
     theirs: Option<Theirs>,
+    /// What Alice says of hers, at Bob, where sub-models are to follow at both.
+    of_alice: Option<OfAlice>,
     /// Rows by fold, where there is cross-validation.
     pub(super) folds: Option<Folds>,
     /// The fold whose columns are exchanged, from 0.
@@ -158,6 +165,8 @@ pub(in super::super) struct Work {
     /// At Bob, where the table opens to both.
     seen: Option<Table>,
     table: Option<Table>,
+    /// At Alice, the table as it opened, where columns of Bob were set aside.
+    whole: Option<Table>,
     /// What Bob's columns that stay are, where some depend on Alice's.
     pub(super) reduction: Option<Reduction>,
     solution: Option<Solution>,
@@ -310,8 +319,7 @@ impl Work {
         let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
         let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
         let first = fold_shape(&study, role, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
-        let several = study.is_of_several().then(Several::default);
-        let masked = several.is_none().then(|| masked_table(&study, role, &opening, first));
+        let masked = (!study.is_of_several()).then(|| masked_table(&study, role, &opening, first));
         let scalings = block.scalings()[own.clone()].to_vec();
         let (units, spread) = penalty::units(&study, block, own.clone());
         let glm = family != Family::Gaussian;
@@ -327,8 +335,8 @@ impl Work {
         Ok(Work {
             role,
             leads,
-            place: if several.is_some() { Place::Columns } else { Place::Masked },
-            several,
+            place: if study.is_of_several() { Place::Columns } else { Place::Masked },
+            several: study.is_of_several().then(Several::default),
             study,
             opening,
             scalings,
@@ -346,6 +354,7 @@ impl Work {
             units,
             spread,
             theirs: None,
+            of_alice: None,
             folds,
             fold: 0,
             moments,
@@ -359,6 +368,7 @@ impl Work {
             own_share: None,
             seen: None,
             table: None,
+            whole: None,
             reduction: None,
             solution: None,
             answer: None,
@@ -379,7 +389,8 @@ impl Work {
             Place::Masked | Place::Share | Place::ShareOfAlice | Place::Tables => ("exchanging masked columns", 0),
             Place::Evaluations => ("opening gradients", self.rounds() + 1),
             Place::Solution | Place::Reduction | Place::Answer | Place::Means => ("solving", self.rounds()),
-            Place::Factor | Place::Path | Place::Shifts => ("solving", self.rounds()),
+            Place::Factor | Place::FactorOfAlice | Place::Factors => ("solving", self.rounds()),
+            Place::Path | Place::Shifts => ("solving", self.rounds()),
             Place::Results { .. } => ("exchanging results", self.rounds()),
             Place::Over => ("done", self.rounds()),
         }
@@ -403,6 +414,8 @@ impl Work {
             Place::Tables => (alice, "the tables of all pairs"),
             Place::Solution => (alice, "the joint solution"),
             Place::Factor => (bob, "a factor"),
+            Place::FactorOfAlice => (alice, "a factor with the outcome"),
+            Place::Factors => (alice, "the factors of all others"),
             Place::Path => (alice, "the fits along lambda"),
             Place::Shifts => (bob, "parts of the intercepts"),
             Place::Reduction => (bob, "the columns that stay"),
@@ -421,7 +434,7 @@ impl Work {
     /// Builds the message of the present place, and moves on.
     pub(in super::super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
-            Place::Columns | Place::Tables => return Err(out_of_order()),
+            Place::Columns | Place::Tables | Place::Factors => return Err(out_of_order()),
             Place::Masked => {
                 let own = columns(&self.basis, self.folds.as_ref(), self.fold);
                 if let Some(several) = &mut self.several {
@@ -458,6 +471,7 @@ impl Work {
                 Body::Share(self.tell_share()?)
             }
             Place::Factor => Body::Joint(self.tell_factor()?),
+            Place::FactorOfAlice => Body::Joint(self.tell_factor_of_alice()?),
             Place::Path => Body::Joint(self.tell_path()?),
             Place::Shifts => Body::Joint(self.tell_shifts()?),
             Place::Solution => match self.solve()? {
@@ -532,6 +546,10 @@ impl Work {
             (Place::Tables, Body::Joint(Joint { what: JointKind::Tables, values })) => self.take_tables(&values)?,
             (Place::Solution, Body::Joint(Joint { what: JointKind::Reduced, values })) => self.take_reduced(&values)?,
             (Place::Factor, Body::Joint(Joint { what: JointKind::Factor, values })) => self.take_factor(&values)?,
+            (Place::FactorOfAlice, Body::Joint(Joint { what: JointKind::Factor, values })) => {
+                self.take_factor_of_alice(&values)?;
+            }
+            (Place::Factors, Body::Joint(Joint { what: JointKind::Factor, values })) => self.take_factors(&values)?,
             (Place::Path, Body::Joint(Joint { what: JointKind::Path, values })) => self.take_path(&values)?,
             (Place::Shifts, Body::Joint(Joint { what: JointKind::Shifts, values })) => self.take_shifts(values)?,
             (Place::Solution, Body::Joint(Joint { what: JointKind::LeftOver, values })) if self.reduction.is_none() => {
@@ -640,9 +658,9 @@ impl Work {
             let whole = others.iter().fold(first.clone(), |sum, table| sum + table);
             self.table = Table::new(&whole, self.across());
         }
-        self.place = match self.study.method.penalty {
-            Some(_) => Place::Factor,
-            None => Place::Solution,
+        self.place = match self.study.method.penalty.is_some() || kept::opens(self) {
+            true => Place::Factor,
+            false => Place::Solution,
         };
         Ok(())
     }

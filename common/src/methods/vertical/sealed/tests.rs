@@ -6,6 +6,7 @@ mod bytes;
 mod folds;
 mod glm;
 mod range;
+mod refit;
 mod transcript;
 
 use std::sync::{Arc, Mutex};

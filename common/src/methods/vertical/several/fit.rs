@@ -161,7 +161,7 @@ impl Fitting {
             Place::Redo => self.redo(lines),
             Place::Results { .. } => self.results(lines),
             Place::Over => Ok(false),
-            Place::Table | Place::Redone | Place::Learn => {
+            Place::Table | Place::Redone | Place::Learn | Place::Covariance { .. } => {
                 Err(Abort::Bug("a leader of several parties was told what it tells".to_string()))
             }
         }

@@ -27,7 +27,7 @@ impl Hub<PredictCentre> {
 }
 
 impl Centre for PredictCentre {
-    type Output = Scores;
+    type Output = Option<Scores>;
 
     fn purpose(&self) -> Purpose {
         Purpose::Predict
@@ -37,7 +37,7 @@ impl Centre for PredictCentre {
         Progress::lining_up()
     }
 
-    fn advance(&mut self, lines: &mut Lines) -> Result<Advance<Scores>, Abort> {
+    fn advance(&mut self, lines: &mut Lines) -> Result<Advance<Option<Scores>>, Abort> {
         let Some(bodies) = lines.heard() else { return Ok(Advance::Waits) };
         if !self.agreed {
             lines.agree_on_rows(self.role, &self.rows, bodies)?;
@@ -54,6 +54,6 @@ impl Centre for PredictCentre {
             sum.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
             line.leg().end();
         }
-        Ok(Advance::Over(self.rows.scores(sum)))
+        Ok(Advance::Over(Some(self.rows.scores(sum))))
     }
 }

@@ -55,6 +55,8 @@ enum At {
     Masked(Box<Relay>),
     /// The shares of all others are to come.
     Shares(SeveralTables),
+    /// The factors of all others are to come, for sub-models.
+    Factors,
     /// Which columns of a follower stay; what those before it have set aside.
     Reducing(Vec<Option<Reduction>>),
     /// The same while a follower is asked.
@@ -95,7 +97,7 @@ impl Centre for SealedCentre {
         match &mut self.stage {
             Stage::Fitting(fitting) => match &mut fitting.at {
                 At::Masked(relay) => relay.order(),
-                At::Shares(_) | At::Reducing(_) | At::Asked(_) | At::Means(..) | At::Results => None,
+                At::Shares(_) | At::Factors | At::Reducing(_) | At::Asked(_) | At::Means(..) | At::Results => None,
             },
             Stage::Agreeing { .. } | Stage::Between => None,
         }
@@ -105,7 +107,9 @@ impl Centre for SealedCentre {
         match &mut self.stage {
             Stage::Fitting(fitting) => match &mut fitting.at {
                 At::Masked(relay) => relay.hear(dealt),
-                At::Shares(_) | At::Reducing(_) | At::Asked(_) | At::Means(..) | At::Results => Err(Refusal::Kind),
+                At::Shares(_) | At::Factors | At::Reducing(_) | At::Asked(_) | At::Means(..) | At::Results => {
+                    Err(Refusal::Kind)
+                }
             },
             Stage::Agreeing { .. } | Stage::Between => Err(Refusal::Kind),
         }
@@ -179,6 +183,19 @@ impl Fitting {
                 None => (At::Shares(own), false),
                 Some(bodies) => {
                     self.open(lines, &own, bodies)?;
+                    match self.work.awaits_factors() {
+                        true => {
+                            lines.await_all("a factor");
+                            (At::Factors, true)
+                        }
+                        false => (At::Reducing(Vec::new()), true),
+                    }
+                }
+            },
+            At::Factors => match lines.heard() {
+                None => (At::Factors, false),
+                Some(bodies) => {
+                    self.factors(lines, bodies)?;
                     (At::Reducing(Vec::new()), true)
                 }
             },
@@ -210,6 +227,31 @@ impl Fitting {
         self.work.open_tables(&tables)?;
         if let Some(joint) = self.work.tell_tables(&tables)? {
             lines.say(&Body::Joint(joint));
+        }
+        Ok(())
+    }
+
+    /// Takes the factors of all others, and sends all factors on where the tables open to all.
+    fn factors(&mut self, lines: &mut Lines, bodies: Vec<Body>) -> Result<(), Abort> {
+        let mut all = Vec::new();
+        for (at, (line, body)) in lines.0.iter().zip(bodies).enumerate() {
+            let Body::Joint(Joint { what: JointKind::Factor, values }) = body else {
+                return Err(line.said_instead(&body, "a factor"));
+            };
+            let taken = self.work.take_factor_of(at, self.blocks[at + 1], &values);
+            taken.map_err(|fault| line.broke(fault))?;
+            all.push(values);
+        }
+        let Some(own) = self.work.tell_factor_to_all()? else { return Ok(()) };
+        let told = |place: usize, values: &[f64]| {
+            let values = std::iter::once(place as f64).chain(values.iter().copied()).collect();
+            Body::Joint(Joint { what: JointKind::Factor, values })
+        };
+        for (at, line) in lines.0.iter_mut().enumerate() {
+            line.leg().say(told(0, &own));
+            for (other, values) in all.iter().enumerate().filter(|(other, _)| *other != at) {
+                line.leg().say(told(other + 1, values));
+            }
         }
         Ok(())
     }

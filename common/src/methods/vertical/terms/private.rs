@@ -3,17 +3,18 @@
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
 use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
+use crate::data::declared::DeclaredFormula;
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::plan::{
     Coefficients, CrossPenalty, CrossPlan, CrossSetup, Design, LogisticPlan, LogisticSetup, MEAN_SQUARE, OutcomeAt,
-    Outlook, Plan, PlanError, Prediction, PrivatePlan, Setup, Shares,
+    Outcomes, Outlook, Plan, PlanError, Prediction, PrivatePlan, Setup, Shares,
 };
 use crate::privacy::accountant::{Budget, BudgetError};
 use crate::privacy::bounds::{BoundsError, OutcomeBounds, RowBounds};
 use crate::terms::{
     CoefficientGuess, DesignTerms, HeldBy, Mechanism, Missing, PrivacyTerms, Study, StudyError, bounds_sentence,
-    check_positive, default_clip, one_round, refused_in_private, row_bounds, value,
+    check_positive, declared_formula, default_clip, formula_bounds, one_round, refused_in_private, row_bounds, value,
 };
 
 /// Most rounds: more only divide the noise's budget further.
@@ -68,8 +69,8 @@ impl Study<Vertical> {
                 "by the mechanism `residual` a penalty found in the data or on their scale is a release; use `privacy.ridge`, or `mechanism \
                  = \"crossprod\"`",
             ),
-            (Family::Binomial | Family::Poisson, Mechanism::Residual | Mechanism::Crossprod) => {
-                (false, "a binomial model takes no penalty")
+            (family @ (Family::Binomial | Family::Poisson), Mechanism::Residual | Mechanism::Crossprod) => {
+                (false, no_penalty(family))
             }
         };
         refused_in_private(&[
@@ -145,7 +146,9 @@ impl Study<Vertical> {
             (
                 "model.family",
                 other_family,
-                format!("is {family}: private mode of several parties is for gaussian models so far; of two parties for binomial too"),
+                format!(
+                    "is {family}: private mode of several parties is for gaussian models so far; of two parties for binomial and poisson too"
+                ),
             ),
             (
                 "outcome.held_by",
@@ -160,7 +163,7 @@ impl Study<Vertical> {
         }
     }
 
-    /// Refuses a family for which no sensitivity is proved, and what a private binomial model has no place for.
+    /// Refuses a family for which no sensitivity is proved, and what private binomial and poisson models have no place for.
     fn check_family(&self, terms: &PrivacyTerms) -> Result<(), StudyError> {
         if self.is_of_several() {
             self.check_several(terms)?;
@@ -168,21 +171,15 @@ impl Study<Vertical> {
         let method = &self.method;
         match (method.family, terms.mechanism) {
             (Family::Gaussian, Mechanism::Residual | Mechanism::Crossprod) => return Ok(()),
-            (Family::Binomial, Mechanism::Crossprod) => {}
-            (family @ Family::Binomial, Mechanism::Residual) => {
+            (Family::Binomial | Family::Poisson, Mechanism::Crossprod) => {}
+            (family @ (Family::Binomial | Family::Poisson), Mechanism::Residual) => {
                 let problem = format!(
                     "is {family}: the mechanism `residual` is for gaussian only; name `mechanism = \"crossprod\"`"
                 );
                 return Err(value("model.family", problem));
             }
-            (family @ Family::Poisson, Mechanism::Residual | Mechanism::Crossprod) => {
-                let problem = format!(
-                    "is {family}: private mode is for gaussian and binomial only, as no sensitivity is proved for other families"
-                );
-                return Err(value("model.family", problem));
-            }
         }
-        refused_in_private(&[("privacy.ridge", terms.ridge != 0.0, "a binomial model takes no penalty")])
+        refused_in_private(&[("privacy.ridge", terms.ridge != 0.0, no_penalty(method.family))])
     }
 
     /// Refuses columns without public bounds.
@@ -190,22 +187,41 @@ impl Study<Vertical> {
         let wrong = |key: &str, problem: String| Err(value(key, problem));
         let method = &self.method;
         for (role, party) in &method.parties {
-            let why = "bounds of its terms are not derived in this version; list `columns`";
-            refused_in_private(&[(&format!("parties.{role}.formula"), party.formula.is_some(), why)])?;
             if party.columns.contains(&method.outcome.column) {
                 return wrong(&format!("parties.{role}.columns"), "names the outcome".to_owned());
             }
-            if let Err(error) = self.row_bounds(*role) {
-                return wrong("columns", bounds_sentence(&error));
+            let formula = format!("parties.{role}.formula");
+            match self.declared_formula(*role) {
+                Ok(Some(declared)) if declared.columns().any(|column| column == method.outcome.column) => {
+                    return wrong(&formula, format!("names the outcome `{}`", method.outcome.column.escape_debug()));
+                }
+                Ok(Some(_) | None) => {}
+                Err(error) => {
+                    let why = "in private mode bounds of all terms follow from the study";
+                    return wrong(&formula, format!("cannot be used, as {why}: {error}"));
+                }
+            }
+            match (self.row_bounds(*role), party.formula.is_some()) {
+                (Ok(_), _) => {}
+                (Err(error), true) => return wrong(&formula, bounds_sentence(&error)),
+                (Err(error), false) => return wrong("columns", bounds_sentence(&error)),
             }
         }
-        match self.outcome_bounds() {
-            Err(error) => wrong("columns", bounds_sentence(&error)),
-            Ok(bounds) if method.family == Family::Binomial && bounds != OutcomeBounds::of_events() => {
-                let key = format!("columns.{}.range", method.outcome.column);
+        let bounds = match self.outcome_bounds() {
+            Err(error) => return wrong("columns", bounds_sentence(&error)),
+            Ok(bounds) => bounds,
+        };
+        let key = format!("columns.{}.range", method.outcome.column);
+        match method.family {
+            Family::Binomial if bounds != OutcomeBounds::of_events() => {
                 wrong(&key, "must be [0, 1], the values of a binomial outcome".to_owned())
             }
-            Ok(_) => Ok(()),
+            Family::Poisson if bounds.lowest() != 0.0 => wrong(
+                &key,
+                "must begin at 0: from 0 to a largest count that is known without the data, at which counts and their means are cut"
+                    .to_owned(),
+            ),
+            Family::Gaussian | Family::Binomial | Family::Poisson => Ok(()),
         }
     }
 
@@ -265,9 +281,22 @@ impl Study<Vertical> {
     pub fn row_bounds(&self, role: Role) -> Result<RowBounds, BoundsError> {
         let party = self.method.parties.get(&role);
         let columns = party.map_or(&[][..], |party| &party.columns);
-        // The intercept of a binomial model is a column of ones outside of the rows.
+        // The intercept of a binomial or poisson model is a column of ones outside of the rows.
         let intercept = self.is_first(role) && self.method.family == Family::Gaussian;
-        row_bounds(&self.head, columns, party.and_then(|party| party.row_norm), intercept)
+        let norm = party.and_then(|party| party.row_norm);
+        match self.declared_formula(role)? {
+            Some(formula) => formula_bounds(&self.head, &formula, norm, intercept),
+            None => row_bounds(&self.head, columns, norm, intercept),
+        }
+    }
+
+    /// A party's formula with the bounds of its columns, which follow from those that the study states; none where it lists columns.
+    ///
+    /// # Errors
+    /// A formula that looks at data, or has a term without bounds.
+    pub fn declared_formula(&self, role: Role) -> Result<Option<DeclaredFormula>, BoundsError> {
+        let text = self.method.parties.get(&role).and_then(|party| party.formula.as_deref());
+        text.map(|text| declared_formula(&self.head, text)).transpose()
     }
 
     /// The public range of the outcome.
@@ -327,19 +356,20 @@ impl Study<Vertical> {
                 alice_budget: budget,
                 bob_budget: budget,
             })?),
-            (Mechanism::Crossprod, &[alice_width, bob_width]) if self.method.family == Family::Binomial => {
-                PrivatePlan::Logistic(LogisticPlan::new(LogisticSetup {
-                    rows,
-                    alice_width,
-                    bob_width,
-                    outcome,
-                    budget,
-                })?)
+            (Mechanism::Crossprod, two) => {
+                let outcomes = match self.method.family {
+                    Family::Gaussian => {
+                        let setup = CrossSetup { rows, widths, outcome, ridge, budget };
+                        return Ok(PrivatePlan::Crossprod(CrossPlan::new(setup)?));
+                    }
+                    Family::Binomial => Outcomes::Events,
+                    Family::Poisson => Outcomes::Counts,
+                };
+                let &[alice_width, bob_width] = two else { return Err(PrivacyError::TwoOnly) };
+                let setup = LogisticSetup { rows, alice_width, bob_width, outcome, outcomes, budget };
+                PrivatePlan::Logistic(LogisticPlan::new(setup)?)
             }
-            (Mechanism::Crossprod, _) if self.method.family == Family::Gaussian => {
-                PrivatePlan::Crossprod(CrossPlan::new(CrossSetup { rows, widths, outcome, ridge, budget })?)
-            }
-            (Mechanism::Residual | Mechanism::Crossprod, _) => return Err(PrivacyError::TwoOnly),
+            (Mechanism::Residual, _) => return Err(PrivacyError::TwoOnly),
         })
     }
 
@@ -374,6 +404,16 @@ impl Study<Vertical> {
         let coefficients = design.guessed(&bounds).unwrap_or_else(|| plan.neutral());
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
         Ok(plan.predict(&Design::new(&bounds, correlation, square, &coefficients)))
+    }
+}
+
+/// Why a model of this family has no penalty in private mode.
+fn no_penalty(family: Family) -> &'static str {
+    match family {
+        Family::Binomial => "a binomial model takes no penalty",
+        Family::Poisson => "a poisson model takes no penalty",
+        // Refused for other reasons, if at all.
+        Family::Gaussian => "",
     }
 }
 

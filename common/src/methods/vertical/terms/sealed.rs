@@ -24,6 +24,10 @@ pub struct SealedTerms {
     /// To whom the table of a gaussian fit opens.
     #[serde(default, skip_serializing_if = "OpensTo::is_alice")]
     pub opens: OpensTo,
+    /// Of gaussian fits: whether the columns' triangular factor, means and scales open too, to everybody to whom the table opens, who then fits
+    /// sub-models by itself with the command `refit`; a factor is the exact cross-products of a party's own columns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refit: bool,
 }
 
 /// To whom the table of a sealed fit opens.
@@ -63,6 +67,7 @@ impl SealedTerms {
         let key = match (stated.range, stated.opens) {
             (Some(_), _) => "sealed.range",
             (None, OpensTo::Both | OpensTo::All) => "sealed.opens",
+            (None, OpensTo::Alice) if stated.refit => "sealed.refit",
             (None, OpensTo::Alice) => "sealed",
         };
         Err(value(key, format!("is given, but `mode` is \"{}\": set mode = \"sealed\"", mode.name())))
@@ -84,6 +89,7 @@ impl SealedTerms {
         if let Some(problem) = only_alice {
             return Err(value("sealed.opens", problem));
         }
+        self.check_refit(method)?;
         let Some(range) = self.range else { return Ok(()) };
         let ranges: Vec<f64> = CLASSES.into_iter().filter(|class| *class >= SMALLEST_RANGE).collect();
         if !ranges.contains(&range) {
@@ -97,6 +103,24 @@ impl SealedTerms {
             )),
             Family::Binomial | Family::Poisson => Ok(()),
         }
+    }
+}
+
+impl SealedTerms {
+    /// Refuses sub-models where no table decides them, or where they would show coefficients that the study keeps apart.
+    fn check_refit(&self, method: &Vertical) -> Result<(), StudyError> {
+        let problem = match (method.family, method.fit.coefficients) {
+            _ if !self.refit => return Ok(()),
+            (family @ (Family::Binomial | Family::Poisson), _) => {
+                format!("is true, but a {family} fit does not follow from one table; sub-models of gaussian fits do")
+            }
+            (Family::Gaussian, CoefficientTerms::Own) => {
+                "is true, but `fit.coefficients` is \"own\": a sub-model shows the coefficients of all parties to the one that computes it"
+                    .to_owned()
+            }
+            (Family::Gaussian, CoefficientTerms::Shared) => return Ok(()),
+        };
+        Err(value("sealed.refit", problem))
     }
 }
 

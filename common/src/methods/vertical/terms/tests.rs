@@ -206,7 +206,7 @@ fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
         ("[weights]\ncolumn = \"w\"", "sensitivity"),
         ("[model]\nfamily = \"binomial\"", "the mechanism `residual` is for gaussian only"),
         ("[model]\nintercept = false", "leaves an intercept"),
-        ("[model]\nfamily = \"poisson\"", "no sensitivity is proved"),
+        ("[model]\nfamily = \"poisson\"", "the mechanism `residual` is for gaussian only"),
     ] {
         let complaint = complaint(&with(more));
         assert!(complaint.contains(reason), "{more}: {complaint}");
@@ -228,7 +228,8 @@ fn everything_that_needs_values_without_noise_is_refused_with_the_reason() {
     let hidden = PRIVATE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"alice\"");
     assert!(complaint(&hidden).contains("not protected"));
     let formula = PRIVATE.replace("columns = [\"region\"]", "formula = \"~ region\"");
-    assert!(complaint(&formula).contains("list `columns`"));
+    let (listed, formula) = (vertical(PRIVATE), vertical(&formula));
+    assert_eq!(listed.row_bounds(Role::Bob).unwrap(), formula.row_bounds(Role::Bob).unwrap());
     assert!(complaint(&PRIVATE.replace("mode = \"private\"", "")).contains("set mode"));
 }
 
@@ -359,7 +360,31 @@ fn the_mechanism_crossprod_takes_a_binomial_outcome_and_refuses_what_is_not_prov
         (complaint(&text.replace("[0, 1]", "[0, 2]")), "`columns.y.range` must be [0, 1]"),
         (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nridge = 0.5")), "takes no penalty"),
         (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nrounds = 2")), "`privacy.rounds` has no place"),
-        (complaint(&text.replace("binomial", "poisson")), "no sensitivity is proved"),
+    ] {
+        assert!(given.contains(reason), "{reason}: {given}");
+    }
+}
+
+#[test]
+fn the_mechanism_crossprod_takes_counts_with_a_largest_one_and_refuses_other_ranges() {
+    let text = PRIVATE.replace("[privacy]", "[model]\nfamily = \"poisson\"\n[privacy]\nmechanism = \"crossprod\"");
+    let study = vertical(&text);
+    let plan = study.private_plan(100_000).unwrap();
+    let outlook = study.outlook(&plan).unwrap();
+    let words = outlook.assumed.words.join("; ");
+    assert!(words.contains("a signal of 0.5 log rates") && words.contains("0.125 of the largest one"), "{words}");
+    let errors = study.errors_by_mechanism(100_000);
+    assert!(errors.residual.is_none() && errors.crossprod < errors.nothing, "{errors:?}");
+    // The largest count is the unit of everything.
+    let longer = vertical(&text.replace("range = [0.0, 100.0]", "range = [0, 7]"));
+    assert_eq!(longer.errors_by_mechanism(100_000), errors);
+    let more = |more: &str| complaint(&format!("{text}\n{more}"));
+    for (given, reason) in [
+        (complaint(&text.replace("[0.0, 100.0]", "[1, 100]")), "`columns.y.range` must begin at 0"),
+        (complaint(&text.replace("[0.0, 100.0]", "[-5, 100]")), "`columns.y.range` must begin at 0"),
+        (more("[penalty]\nlambda = 0.1"), "a poisson model takes no penalty"),
+        (complaint(&text.replace("epsilon = 1.0", "epsilon = 1.0\nridge = 0.5")), "a poisson model takes no penalty"),
+        (more("[offset]\ncolumn = \"o\""), "no public bounds"),
     ] {
         assert!(given.contains(reason), "{reason}: {given}");
     }

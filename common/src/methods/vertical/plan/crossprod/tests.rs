@@ -467,3 +467,65 @@ fn coverage_by_rows() {
         assert!(share > 0.92, "{rows} {epsilon}: {share}");
     }
 }
+
+/// Parts of tables, made by `tests/vectors/make/refit.R`.
+#[derive(serde::Deserialize)]
+struct SubTables {
+    rows: usize,
+    joint: Vec<f64>,
+    score: Vec<f64>,
+    square: f64,
+    parts: Vec<SubTable>,
+}
+
+/// A part: its solution, and what each kind of noise adds to the covariance at variance 1.
+#[derive(serde::Deserialize)]
+struct SubTable {
+    entries: Vec<usize>,
+    coefficients: Vec<f64>,
+    sampling: Vec<f64>,
+    tables: [Vec<f64>; 2],
+    scores: [Vec<f64>; 2],
+    across: Vec<f64>,
+}
+
+#[test]
+fn a_part_of_the_tables_has_the_solution_and_the_noise_of_its_entries() {
+    let text = include_str!("../../../../../../tests/vectors/privacy/sub_tables.json");
+    let reference: SubTables = serde_json::from_str(text).unwrap();
+    for outcome in [OutcomeAt::Both, OutcomeAt::Alice] {
+        let plan = plan(outcome, 4.0);
+        assert_eq!(plan.setup().rows, reference.rows);
+        let joint = DMatrix::from_column_slice(5, 5, &reference.joint);
+        let score = DVector::from_column_slice(&reference.score);
+        for part in &reference.parts {
+            let entries = &part.entries;
+            let blocks = [0..3, 3..5].map(|block| entries.iter().copied().filter(|at| block.contains(at)).collect());
+            let of_part = plan.of_entries(&blocks).unwrap();
+            let opened = CrossTables {
+                joint: joint.select_rows(entries).select_columns(entries),
+                score: score.select_rows(entries),
+                square: reference.square,
+            };
+            let fit = of_part.fit(&opened).unwrap();
+            let size = entries.len();
+            let matrix = |values: &[f64]| DMatrix::from_column_slice(size, size, values);
+            let [alice, bob] = [Side::Alice, Side::Bob].map(|side| plan.side(side));
+            let across = 2.0 * alice.share_sigma.powi(2);
+            // Where Alice holds the outcome, its products with Bob's columns stand in the table between the blocks.
+            let of_bob = if outcome == OutcomeAt::Both { bob.score_sigma.powi(2) } else { across };
+            let mut covariance = matrix(&part.sampling) + matrix(&part.across) * across;
+            covariance += matrix(&part.tables[0]) * alice.table_sigma.powi(2);
+            covariance += matrix(&part.tables[1]) * bob.table_sigma.powi(2);
+            covariance += matrix(&part.scores[0]) * alice.score_sigma.powi(2) + matrix(&part.scores[1]) * of_bob;
+            let coefficients = DVector::from_column_slice(&part.coefficients);
+            assert!((&fit.coefficients - &coefficients).amax() < 1e-12, "{outcome:?} {entries:?}");
+            let off = (&fit.covariance - &covariance).amax() / covariance.amax();
+            assert!(off < 1e-12, "{outcome:?} {entries:?}: {off}");
+        }
+        // Entries of another party, of nobody, and of too few parties.
+        for wrong in [vec![vec![0, 3], vec![4]], vec![vec![0], vec![5]], vec![vec![0]], vec![vec![], vec![]]] {
+            assert_eq!(plan.of_entries(&wrong), None);
+        }
+    }
+}

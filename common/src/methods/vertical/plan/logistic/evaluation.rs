@@ -9,7 +9,9 @@ use nalgebra::{DMatrix, DVector};
 
 use super::super::Side;
 use super::super::crossprod::OutcomeAt;
-use super::{DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables, Replaced};
+use super::{
+    DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables, Outcomes, Replaced,
+};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, ROW_BITS, RowBounds};
 use crate::privacy::mechanism::share::{ShareError, open_whole, width_of};
 use crate::privacy::mechanism::{LatticeVector, Query};
@@ -49,6 +51,10 @@ impl LogisticPlan {
 
     /// Factors a row that leave for a gradient: at a point of usual length, and at most.
     pub fn factors(&self) -> [usize; 2] {
+        match self.setup().outcomes {
+            Outcomes::Events => {}
+            Outcomes::Counts => return [1; 2],
+        }
         let of = |class| Separated::new(Kernel::Mean, class, DIGITS).map_or(0, |separated| separated.terms - 1);
         [of(USUAL_CLASS), of(LAST_CLASS)]
     }
@@ -116,14 +122,22 @@ impl LogisticPlan {
     /// A side's share of a gradient, to be released with its noise.
     pub fn gradient_share(&self, side: Side, scale: GradientScale, share: &VectorShare) -> Query {
         let replaced = self.replaced(side);
-        let formula = match replaced {
-            Replaced::Row => {
+        let formula = match (self.setup().outcomes, replaced) {
+            (Outcomes::Events, Replaced::Row) => {
                 "2 (1 + 2 e): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in one interval of length 1 + 2 e, e \
                  what roundings put means outside of [0, 1], on whole numbers, with this side's noise alone"
             }
-            Replaced::RowAndOutcome => {
+            (Outcomes::Events, Replaced::RowAndOutcome) => {
                 "sqrt(12) (1 + e): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in [-1 - e, 1 + e], e what roundings \
                  put means outside of [0, 1], on whole numbers, with this side's noise alone"
+            }
+            (Outcomes::Counts, Replaced::Row) => {
+                "2: ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in one interval of length 1 around 0, in units of the \
+                 largest count, on whole numbers, with this side's noise alone"
+            }
+            (Outcomes::Counts, Replaced::RowAndOutcome) => {
+                "sqrt(12): ((x r - z q)^2 + (r - q)^2 (|w|^2 + 1))^(1/2) of residuals r, q in [-1, 1], in units of the largest count, on \
+                 whole numbers, with this side's noise alone"
             }
         };
         Query::whole_share(share.share(), (scale.sensitivity(replaced), replaced.draws()), scale.step(), formula)
@@ -202,10 +216,19 @@ pub struct GradientShapes {
 
 /// One side's part of the means at a point: whole numbers whose products within rows are summed.
 pub struct WholeMeans {
-    separated: Separated,
-    part: Part,
+    half: Half,
+    /// The own part of the linear predictor: of counts less where it is cut, and at most 0.
     eta: Vec<f64>,
     whole: u64,
+}
+
+/// The own factors of a mean.
+#[derive(Clone, Copy)]
+enum Half {
+    /// Those of a separated kernel.
+    Kernel { separated: Separated, part: Part },
+    /// The exponential.
+    Exponential,
 }
 
 impl LogisticFit {
@@ -213,7 +236,10 @@ impl LogisticFit {
     pub fn shapes(&self, corrected: product::Side) -> Option<GradientShapes> {
         self.scale()?;
         let Shape { width, bits, rows, left, right } = self.plan.columns();
-        let terms = self.kernel()?.0.terms.saturating_sub(1);
+        let terms = match self.plan.setup().outcomes {
+            Outcomes::Events => self.kernel()?.0.terms.saturating_sub(1),
+            Outcomes::Counts => 1,
+        };
         Some(GradientShapes {
             rows: RowShape { width, bits, rows, terms, corrected },
             vector: VectorShape { width, bits, rows, left, right },
@@ -225,10 +251,19 @@ impl LogisticFit {
         self.plan.gradients().get(self.taken).copied()
     }
 
-    /// Intercept and slopes on the original scale with their variances, Alice's first; of rows with these bounds. None where the curvature
-    /// has no inverse.
-    pub fn on_original_scale(&self, bounds: [&RowBounds; 2]) -> Option<(DVector<f64>, DVector<f64>)> {
-        let (values, covariance, _) = self.finish()?;
+    /// Intercept and slopes on the original scale with their variances, Alice's first; of rows and an outcome with these bounds. None where
+    /// the curvature has no inverse.
+    pub fn on_original_scale(
+        &self,
+        bounds: [&RowBounds; 2],
+        outcome: &OutcomeBounds,
+    ) -> Option<(DVector<f64>, DVector<f64>)> {
+        let (mut values, covariance, _) = self.finish()?;
+        match self.plan.setup().outcomes {
+            Outcomes::Events => {}
+            // Counts were shares of the largest one.
+            Outcomes::Counts => values[0] += (2.0 * outcome.half_range()).ln(),
+        }
         let mut map = DMatrix::identity(values.len(), values.len());
         let mut first = 1;
         for bounds in bounds {
@@ -247,24 +282,32 @@ impl LogisticFit {
 
     /// A side's part of the means at the next point.
     pub fn means(&self, side: Side, rows: &ClippedRows) -> Option<WholeMeans> {
-        let (separated, polynomials) = self.kernel()?;
         let (intercept, parts) = self.point();
-        let slopes = match side {
-            Side::Alice => &parts[0],
-            Side::Bob => &parts[1],
+        let own = usize::from(side);
+        let mut eta = rows.products(&parts[own], 0);
+        let half = match self.plan.setup().outcomes {
+            Outcomes::Events => {
+                let (separated, polynomials) = self.kernel()?;
+                let part = if side == polynomials { Part::Polynomials } else { Part::Functions };
+                if part == Part::Functions {
+                    eta.iter_mut().for_each(|eta| *eta += intercept);
+                }
+                Half::Kernel { separated, part }
+            }
+            Outcomes::Counts => {
+                // The intercept is in the ends.
+                let end = self.ends()[own];
+                eta.iter_mut().for_each(|eta| *eta = (*eta - end).min(0.0));
+                Half::Exponential
+            }
         };
-        let mut eta = rows.products(slopes, 0);
-        let part = if side == polynomials { Part::Polynomials } else { Part::Functions };
-        if part == Part::Functions {
-            eta.iter_mut().for_each(|eta| *eta += intercept);
-        }
-        Some(WholeMeans { separated, part, eta, whole: self.scale()?.whole() })
+        Some(WholeMeans { half, eta, whole: self.scale()?.whole() })
     }
 }
 
 impl WholeMeans {
-    fn factors(&self) -> Factors<'_> {
-        Factors { separated: self.separated, part: self.part, own: &self.eta, roots: None }
+    fn factors(&self, separated: Separated, part: Part) -> Factors<'_> {
+        Factors { separated, part, own: &self.eta, roots: None }
     }
 
     /// Adds to the own shares of the products, by row block, what needs no product: the kernel's constant term and, where outcomes are given, as
@@ -273,17 +316,16 @@ impl WholeMeans {
     /// # Errors
     /// Shares of other rows.
     pub fn complete(&self, shares: &mut [Elements], outcome: Option<&[f64]>) -> Result<(), RingError> {
-        let factors = self.factors();
         let whole = self.whole as f64;
         for (share, range) in shares.iter_mut().zip(row_blocks(self.eta.len())) {
-            if self.part == Part::Functions {
-                let constants = factors.constant(range.clone());
+            if let Half::Kernel { separated, part: part @ Part::Functions } = self.half {
+                let constants = self.factors(separated, part).constant(range.clone());
                 let integers: Vec<i128> = constants.iter().map(|value| (value * whole).round() as i128).collect();
                 share.add(&Elements::from_integers(share.width(), &integers))?;
             }
             if let Some(all) = outcome {
                 let rows = all.get(range.clone()).ok_or(RingError::Count { came: all.len(), expected: range.end })?;
-                // An outcome of 0 or 1 exactly; what Alice holds alone may be anything between, where a row cannot be used.
+                // Events are 0 or 1 exactly; what Alice holds alone may be anything between, where a row cannot be used.
                 let integers: Vec<i128> = rows.iter().map(|t| (0.5 * (t + 1.0) * whole).round() as i128).collect();
                 share.subtract(&Elements::from_integers(share.width(), &integers))?;
             }
@@ -298,12 +340,19 @@ impl Blocks for WholeMeans {
     }
 
     fn columns(&self) -> usize {
-        self.separated.terms.saturating_sub(1)
+        match self.half {
+            Half::Kernel { separated, .. } => separated.terms.saturating_sub(1),
+            Half::Exponential => 1,
+        }
     }
 
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
         let begin = out.len();
-        self.factors().fill(rows, out);
+        match self.half {
+            Half::Kernel { separated, part } => self.factors(separated, part).fill(rows, out),
+            // Of at most 0, so at most 1, whatever an exponential rounds to.
+            Half::Exponential => out.extend(self.eta[rows].iter().map(|eta| eta.exp().min(1.0))),
+        }
         let root = (self.whole as f64).sqrt();
         out[begin..].iter_mut().for_each(|value| *value = (*value * root).round());
     }

@@ -218,10 +218,8 @@ impl Point {
 
 /// Values at twice the bits of a factor.
 fn scaled(values: &[f64], bits: u32) -> Result<Elements, Abort> {
-    let bug = |error: crate::secure::ring::RingError| Abort::Bug(error.to_string());
     if let Ok(mut scaled) = Elements::fixed(Width::Two, values, bits) {
-        let unit = Elements::from_integers(Width::Two, &vec![1_i128 << bits; values.len()]);
-        scaled.multiply(&unit).map_err(bug)?;
+        scaled.multiply_all(1 << bits);
         return Ok(scaled);
     }
     // Beyond what fixed point takes at once: counts are far below 2^80.

@@ -1,6 +1,7 @@
 //! What a sealed fit with a penalty yields.
 
 use super::super::glm::End;
+use super::super::kept as for_refits;
 use super::super::limits::Sizes;
 use super::super::penalised::count;
 use super::super::solution;
@@ -118,6 +119,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
         term_tests: None,
         performance: None,
         model,
+        kept: for_refits::kept(work)?,
     })
 }
 

@@ -11,7 +11,8 @@ pub(super) fn opened(work: &Work) -> Vec<Opened> {
     let (own, intercept) = (work.basis.own() as u64, work.study.method.intercept);
     let others = if work.leads { work.shape.right } else { work.shape.left - 1 } as u64;
     let to_all = work.study.guarantee.opens_to_both();
-    let opening = OpeningOfSeveral { parties: &parties, role: work.role, rows, own, others, intercept, to_all };
+    let refit = work.study.guarantee.opens_factors();
+    let opening = OpeningOfSeveral { parties: &parties, role: work.role, rows, own, others, intercept, to_all, refit };
     if work.leads {
         let stay: Vec<u64> =
             work.table().map(Table::blocks).unwrap_or_default().iter().map(|stay| *stay as u64).collect();

@@ -9,6 +9,7 @@ use super::{Place, Work};
 use crate::conversation::Refusal;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
+use crate::methods::vertical::sealed::kept;
 use crate::methods::vertical::sealed::reduction::read_reduction;
 use crate::secure::gaussian::{Answer, Part, Reduction, Table};
 use crate::secure::product::pairs;
@@ -63,7 +64,7 @@ impl Work {
         if let Some(several) = &mut self.several {
             several.seen = Some(Seen { table, rest: *rest, parts });
         }
-        self.place = Place::Solution;
+        self.place = if kept::opens(self) { Place::Factor } else { Place::Solution };
         Ok(())
     }
 
@@ -129,6 +130,11 @@ impl Work {
 }
 
 impl Seen {
+    /// The table of all columns.
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The table for the columns that stay of those that have said so, with what was set aside here.
     fn reduced(&self, own: Option<&Reduction>, place: usize) -> Option<Table> {
         let mut parts = self.parts.clone();

@@ -1,6 +1,8 @@
 //! What a party of several has beside one of two: columns of each, the exchange with all others by way of the leader, and the
 //! intercept over more than two blocks.
 
+use std::collections::BTreeMap;
+
 use nalgebra::{DMatrix, DVector};
 
 use super::all::{Seen, part_of, rest_of};
@@ -9,6 +11,8 @@ use crate::conversation::Refusal;
 use crate::id::Role;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Body, Share};
+use crate::methods::vertical::sealed::kept;
+use crate::methods::vertical::sealed::penalised::Theirs;
 use crate::methods::vertical::several::Exchange;
 use crate::secure::gaussian::{Means, Table, position};
 use crate::secure::product::SeveralShape;
@@ -23,6 +27,8 @@ pub(in super::super::super) struct Several {
     pub(super) shape: Option<SeveralShape>,
     /// There too, the tables where they open to all.
     pub(super) seen: Option<Seen>,
+    /// Factors of the others than the leader, by their places behind it, where these open for sub-models.
+    pub(super) theirs: BTreeMap<usize, Theirs>,
     /// Columns that third parties have set aside.
     pub(super) dropped: usize,
     /// At the leader: those that were asked which of their columns stay, and how many these are.
@@ -77,7 +83,11 @@ impl Work {
     pub(super) fn tell_shares(&mut self) -> Result<Body, Abort> {
         let exchange = self.several.as_mut().and_then(|several| several.exchange.as_mut());
         let shares = exchange.ok_or_else(out_of_order)?.take_shares()?;
-        self.place = if self.opens_to_both() { Place::Tables } else { Place::Solution };
+        self.place = match self.opens_to_both() {
+            true => Place::Tables,
+            false if kept::opens(self) => Place::Factor,
+            false => Place::Solution,
+        };
         let canary = crate::secure::ring::Elements::zeros(self.shape.width, 0);
         Ok(Body::Share(Share { canary, table: Some(shares.shares().clone()) }))
     }

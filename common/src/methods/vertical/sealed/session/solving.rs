@@ -67,7 +67,8 @@ impl Work {
         let wrong = || PeerFault::Garbage("columns that stay and are no part of those that came".to_string());
         let reduction = read_reduction(values, size).filter(|reduction| reduction.sound(size)).ok_or_else(wrong)?;
         let table = self.table.as_ref().ok_or_else(out_of_order)?;
-        self.table = Some(table.reduce(&reduction).ok_or_else(wrong)?);
+        let reduced = table.reduce(&reduction).ok_or_else(wrong)?;
+        self.whole = self.table.replace(reduced);
         self.reduction = Some(reduction);
         Ok(())
     }

@@ -1,0 +1,253 @@
+use super::*;
+use crate::privacy::release::Declaration;
+use crate::study::{Mechanism, Vertical, VerticalGuarantee};
+
+/// The chapter whose table has the cells that explanations quote.
+const MODES: &str = include_str!("../../../docs/modes.md");
+
+const TWO: &str = "id = \"two\"\n[parties.alice]\ncertificate = \"north.example\"\ncolumns = [\"a\", \"b\"]\n[parties.bob]\n\
+                   certificate = \"south.example\"\ncolumns = [\"c\"]\n[coordinator]\ncertificate = \"registry.example\"\n";
+const THREE: &str = "id = \"three\"\nleader = \"carol\"\n[parties.carol]\ncertificate = \"x\"\ncolumns = [\"a\", \"b\"]\n\
+                     [parties.dave]\ncertificate = \"y\"\ncolumns = [\"c\"]\n[parties.erin]\ncertificate = \"z\"\nformula = \"~ log(d)\"\n";
+const BOTH: &str = "[outcome]\ncolumn = \"y\"\n";
+const RANGES: &str = "[columns]\na = { range = [0, 1] }\nb = { range = [0, 1] }\nc = { range = [0, 1] }\nd = { range = [0, 1] }\ny = { range = [0, 1] }\n";
+const MATCH: &str = "[match]\nmembership = \"disclosed\"\nmax_rows = { alice = 9, bob = 9 }\n[match.keys]\nid = { kind = \"identifier\" }\n\
+                     [[match.pass]]\nname = \"id\"\nkeys = [\"id\"]\n";
+
+fn study(head: &str, rest: &str) -> Study {
+    Study::parse(&format!("{head}{rest}")).unwrap_or_else(|error| panic!("{error}\n{head}{rest}"))
+}
+
+fn private(mechanism: &str) -> String {
+    format!("{RANGES}[privacy]\nepsilon = 3\nmechanism = \"{mechanism}\"\n")
+}
+
+fn site(protocol: &str, mode: &str, rest: &str) -> Study {
+    let privacy = if mode == "private" { "[privacy]\nepsilon = 1\ndelta = 1e-5\n" } else { "" };
+    study(
+        &format!("id = \"sites\"\nprotocol = \"{protocol}\"\nmode = \"{mode}\"\n"),
+        &format!(
+            "[workers.north]\ncertificate = \"n\"\n[workers.south]\ncertificate = \"s\"\n[model]\nfeatures = [\"a\", \"b\"]\n{rest}{RANGES}{privacy}"
+        ),
+    )
+}
+
+/// A study of every kind that there is.
+fn all() -> Vec<Study> {
+    let mode = |mode: &str, head: &str| format!("mode = \"{mode}\"\n{head}");
+    let several = THREE.replace("formula = \"~ log(d)\"", "columns = [\"d\"]");
+    let alone = "[outcome]\ncolumn = \"y\"\nheld_by = \"alice\"\n";
+    let mut studies = Vec::new();
+    for family in ["gaussian", "binomial", "poisson"] {
+        let family = format!("[model]\nfamily = \"{family}\"\n");
+        for outcome in [BOTH, alone] {
+            for rows in ["", MATCH] {
+                studies.push(study(TWO, &format!("{outcome}{family}{rows}")));
+                studies.push(study(&mode("sealed", TWO), &format!("{outcome}{family}{rows}")));
+            }
+        }
+        studies.push(study(THREE, &format!("{BOTH}{family}")));
+    }
+    studies.push(study(TWO, &format!("{BOTH}[penalty]\nlambda = \"path\"\n")));
+    studies.push(study(TWO, &format!("{BOTH}{}", MATCH.replace("[match]", "[match]\nprotocol = \"coordinator\""))));
+    studies.push(study(TWO, &format!("{BOTH}[match]\nmembership = \"disclosed\"\nprotocol = \"linked\"\n")));
+    studies.push(study(
+        TWO,
+        &format!("{BOTH}[rows]\nmissing = \"complete-cases\"\n[weights]\ncolumn = \"w\"\nheld_by = \"alice\"\n"),
+    ));
+    studies.push(study(&mode("sealed", TWO), &format!("{BOTH}[model]\nfamily = \"binomial\"\n[sealed]\nrange = 8\n")));
+    studies.push(study(
+        &mode("sealed", TWO),
+        &format!("{BOTH}[sealed]\nopens = \"both\"\n[dealer]\ncertificate = \"d\"\n"),
+    ));
+    studies.push(study(&mode("sealed", THREE), BOTH));
+    studies.push(study(&mode("sealed", THREE), &format!("{BOTH}[sealed]\nopens = \"all\"\n")));
+    studies.push(study(&mode("private", TWO), &format!("{BOTH}{}", private("residual"))));
+    studies.push(study(&mode("private", TWO), &format!("{alone}{}", private("crossprod"))));
+    studies
+        .push(study(&mode("private", TWO), &format!("{BOTH}[model]\nfamily = \"binomial\"\n{}", private("crossprod"))));
+    studies.push(study(&mode("private", &several), &format!("{BOTH}{}", private("crossprod"))));
+    let outcome = BOTH;
+    for mode in ["plain", "private"] {
+        studies.push(site("robust", mode, outcome));
+        studies.push(site("em", mode, "[em]\nmodel = \"gmm\"\nsigma = 1\ntau = 2\n"));
+        studies.push(site("features", mode, outcome));
+        studies.push(site("features", mode, &format!("{outcome}[features]\nrelease = \"output\"\n")));
+        studies.push(site("stream", mode, outcome));
+    }
+    studies
+}
+
+#[test]
+fn every_study_that_there_is_has_an_explanation_without_gaps() {
+    let studies = all();
+    assert!(studies.len() > 35);
+    for study in studies {
+        let about = study.explanation();
+        let name = format!("{} {} {}", about.protocol.name(), about.mode.name(), about.model);
+        let lists = [
+            &about.protected,
+            &about.assumes,
+            &about.breaks,
+            &about.counted,
+            &about.matching,
+            &about.prediction,
+            &about.result,
+            &about.unknown,
+        ];
+        assert!(lists.iter().all(|list| !list.is_empty()), "{name}");
+        let sentences = lists.into_iter().flatten();
+        assert!(sentences.clone().all(|sentence| sentence.len() > 10 && !sentence.ends_with('.')), "{name}: {lists:?}");
+        assert!(about.members.len() >= 2, "{name}");
+        for member in &about.members {
+            assert!(!member.holds.is_empty() && !member.learns.is_empty(), "{name}: {member:?}");
+            for leaves in &member.leaves {
+                let Leaves { what, to, reveals } = leaves;
+                assert!(
+                    !what.is_empty() && !to.is_empty() && !reveals.is_empty(),
+                    "{name}: {}: {leaves:?}",
+                    member.name
+                );
+                assert!(*to != member.name, "{name}: {}: {leaves:?}", member.name);
+            }
+        }
+        // Whoever holds data sends something, and nobody else does.
+        let coordinator = about.members.iter().find(|member| member.name == "coordinator").unwrap();
+        assert!(coordinator.leaves.is_empty() && !about.members[0].leaves.is_empty(), "{name}");
+        assert!(about.text().lines().all(|line| line.chars().count() <= 160), "{name}");
+    }
+}
+
+#[test]
+fn what_a_party_declares_is_what_its_explanation_lists() {
+    for study in all() {
+        let about = study.explanation();
+        let Some(study) = study.vertical() else { continue };
+        match study.guarantee {
+            VerticalGuarantee::Private(_) => continue,
+            VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => {}
+        }
+        for role in study.parties_in_order() {
+            let member = about.members.iter().find(|member| member.name == role.name()).unwrap();
+            for declared in study.disclosures(role).declared() {
+                let name = declared.name_among(study.is_of_several());
+                assert!(member.leaves.iter().any(|leaves| leaves.what == name), "{role}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn where_a_dealer_hands_out_masks_the_explanation_says_that_it_must_collude_with_nobody() {
+    for study in all() {
+        let about = study.explanation();
+        let dealt = study.vertical().is_some_and(|study| study.is_dealt());
+        let (assumes, breaks) = (about.assumes.join("\n"), about.breaks.join("\n"));
+        assert_eq!(assumes.contains("colludes with"), dealt, "{assumes}");
+        assert_eq!(breaks.contains("a dealer that colludes with a party"), dealt, "{breaks}");
+        let knows =
+            about.members.iter().filter(|member| member.learns.iter().any(|line| line.contains("seeds of all masks")));
+        assert_eq!(knows.count(), usize::from(dealt), "{}", about.model);
+    }
+    let apart =
+        study(&format!("mode = \"sealed\"\n{TWO}"), &format!("{BOTH}[dealer]\ncertificate = \"d\"\n")).explanation();
+    let names: Vec<&str> = apart.members.iter().map(|member| member.name.as_str()).collect();
+    assert_eq!(names, ["alice", "bob", "coordinator", "dealer"]);
+    assert!(apart.assumes.iter().any(|line| line == "of the dealer: that it colludes with neither party"));
+}
+
+#[test]
+fn plain_mode_is_called_what_it_is() {
+    let about = study(TWO, BOTH).explanation();
+    assert!(
+        about.protected.iter().any(|line| line.contains("against the other party: nothing")),
+        "{:?}",
+        about.protected
+    );
+    let learns = &about.members[1].learns[0];
+    assert!(
+        learns.contains("of a column of alice: after as many rounds as there are columns, the whole column space"),
+        "{learns}"
+    );
+    let stream = site("stream", "plain", BOTH).explanation();
+    assert!(stream.members[0].leaves.iter().any(|leaves| leaves.reveals.starts_with("the record:")));
+}
+
+#[test]
+fn the_cells_of_the_books_table_of_modes_are_the_words_of_explanations() {
+    let table: Vec<&str> = MODES.lines().filter(|line| line.starts_with('|')).collect();
+    let row = |head: &str| *table.iter().find(|line| line.contains(head)).unwrap_or_else(|| panic!("no row {head}"));
+    let plain = study(TWO, BOTH).vertical().unwrap().guarantee;
+    let sealed = study(&format!("mode = \"sealed\"\n{TWO}"), BOTH).vertical().unwrap().guarantee;
+    let of = |mechanism: &str| {
+        study(&format!("mode = \"private\"\n{TWO}"), &format!("{BOTH}{}", private(mechanism)))
+            .vertical()
+            .unwrap()
+            .guarantee
+    };
+    for guarantee in [plain, sealed, of("residual"), of("crossprod")] {
+        let facts = ModeFacts::of(&guarantee);
+        for (head, words) in [
+            ("in a sentence", facts.sentence),
+            ("values of a row that leave readably", facts.readable),
+            ("what the other side can learn of a column", facts.learnt),
+            ("assumes of the other party", facts.of_party),
+            ("assumes of the coordinator", facts.of_coordinator),
+            ("kind of guarantee", facts.kind),
+            ("counted over runs", facts.counted),
+        ] {
+            assert!(row(head).contains(words), "{head}: {words}\n{}", row(head));
+        }
+    }
+    for rests in [Rests::Two, Rests::Several] {
+        assert!(rests.on().contains("dealer that colludes with"));
+    }
+}
+
+#[test]
+fn private_studies_are_explained_by_the_promise_of_their_reports() {
+    let two = study(&format!("mode = \"private\"\n{TWO}"), &format!("{BOTH}{}", private("residual"))).explanation();
+    let protected = two.protected.join("\n");
+    for words in
+        ["protected: one person's row in this party's block", "they may break the protocol", "epsilon 3 at the delta"]
+    {
+        assert!(protected.contains(words), "{words}: {protected}");
+    }
+    let shares = study(&format!("mode = \"private\"\n{TWO}"), &format!("{BOTH}{}", private("crossprod"))).explanation();
+    assert!(shares.protected.join("\n").contains("as long as they follow the protocol"), "{:?}", shares.protected);
+    let sites = site("robust", "private", BOTH);
+    let promise = sites.clone().sites().unwrap().site_promise().unwrap().promise;
+    assert!(promise.iter().all(|line| sites.explanation().protected.contains(line)));
+}
+
+#[test]
+fn a_page_fetches_and_runs_nothing_and_names_are_shown_as_names() {
+    let head = TWO.replace("id = \"two\"", "id = \"<script>alert(1)</script>\"");
+    let head = head.replace("\"c\"", "\"<img src=http://x>\"");
+    for about in all().iter().map(Study::explanation).chain([study(&head, BOTH).explanation()]) {
+        let page = about.html();
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains("default-src 'none'"));
+        for forbidden in ["<script", "<img", "<link", "src=\"", "url(", "@import"] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        assert!(page.contains(&about.study_digest));
+        for sentence in about.assumes.iter().chain(&about.protected) {
+            let escaped = sentence[1..].replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            assert!(page.contains(&escaped), "{sentence}");
+        }
+    }
+}
+
+#[test]
+fn check_and_explanation_say_the_same_of_what_leaves() {
+    let plain: Study<Vertical> = study(TWO, BOTH).vertical().unwrap();
+    let reveals = Reveals::of(&plain, crate::id::Role::Bob, false);
+    let about = study(TWO, BOTH).explanation();
+    let leaves = &about.members[1].leaves;
+    let of = |what: &str| leaves.iter().find(|leaves| leaves.what == what).unwrap().reveals.as_str();
+    assert_eq!(of("partial predictions"), reveals.declared(Declaration::PartialPrediction));
+    let terms = study(&format!("mode = \"private\"\n{TWO}"), &format!("{BOTH}{}", private("crossprod"))).explanation();
+    let share = terms.members[0].leaves.iter().find(|leaves| leaves.what == NoisedKind::Share.name()).unwrap();
+    assert_eq!(share.reveals, NoisedKind::Share.reveals(false));
+    assert_eq!(Mechanism::default(), Mechanism::Residual);
+}

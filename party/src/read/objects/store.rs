@@ -1,0 +1,440 @@
+//! Reading of objects: some parts of each on their way while those before them are worked on.
+//!
+//! All parts of all passes are of one version of the object, which the store is told with every request.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::path::Path as Name;
+use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
+use tokio::runtime::{Builder, Runtime};
+
+use super::super::ranges::Ranges;
+use super::super::rows::Rows;
+use super::super::{Bytes, Found, How, Identity, Opened, ReadError, Stated, Table, of_bytes};
+use super::BEGINNING;
+
+/// Bytes of a request.
+const PART: u64 = 1 << 20;
+
+/// Parts of what is read that are asked for before they are needed.
+const AHEAD: u64 = 2;
+
+/// Bytes at the end of an object that are read at once: what a Parquet file says of itself.
+const END: u64 = 1 << 16;
+
+/// How long a store may take for a connection, for a part, and with all attempts together.
+const CONNECTION: Duration = Duration::from_secs(10);
+const REQUEST: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
+const ATTEMPTS: usize = 3;
+
+/// The versions of objects that this process reads.
+static READ: Mutex<BTreeMap<PathBuf, ObjectMeta>> = Mutex::new(BTreeMap::new());
+
+/// What speaks to stores while others compute.
+static SPEAKER: OnceLock<Runtime> = OnceLock::new();
+
+/// An object of one version.
+struct Object {
+    store: Arc<AmazonS3>,
+    name: Name,
+    about: ObjectMeta,
+    windows: Mutex<Windows>,
+    /// Why reading ended, whatever those who read make of it.
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// A table whose bytes come from a store.
+struct Watched {
+    table: Box<dyn Table>,
+    object: Arc<Object>,
+    name: String,
+}
+
+impl Table for Watched {
+    fn pick(&mut self, position: usize, id: bool) -> Result<(), ReadError> {
+        self.table.pick(position, id)
+    }
+
+    fn next(&mut self, most: usize, rows: &mut Rows) -> Result<(), ReadError> {
+        let next = self.table.next(most, rows);
+        next.map_err(|error| self.object.cause(&self.name, error))
+    }
+}
+
+/// What is there and on its way.
+#[derive(Default)]
+struct Windows {
+    /// By where they begin, parts of the object that are read each from its beginning on.
+    expected: BTreeMap<u64, Window>,
+    /// The last part that nobody had expected.
+    other: Option<(u64, Arc<Slot>)>,
+}
+
+struct Window {
+    end: u64,
+    /// By number.
+    parts: BTreeMap<u64, Arc<Slot>>,
+}
+
+/// Why nothing comes.
+#[derive(Debug, Clone)]
+enum Trouble {
+    /// No such object, or another than before.
+    Other(String),
+    Refused(String),
+    Unreachable(String),
+}
+
+impl Trouble {
+    /// What an error means here. What a store answers may quote keys and requests, and is not shown.
+    // Errors of the crate are an open set.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    fn of(error: &Error) -> Trouble {
+        match error {
+            Error::NotFound { .. } => Trouble::Other("there is no such object or bucket".to_owned()),
+            Error::Precondition { .. } | Error::NotModified { .. } => Trouble::Other(CHANGED.to_owned()),
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+                Trouble::Refused("the store does not allow the object to be read with these keys".to_owned())
+            }
+            error => Trouble::Unreachable(format!("the store cannot be reached or does not answer{}", reason(error))),
+        }
+    }
+
+    fn told(self, file: &str) -> ReadError {
+        let file = file.to_owned();
+        match self {
+            Trouble::Other(problem) => ReadError::Format { file, problem },
+            Trouble::Refused(problem) => ReadError::Refused { file, problem },
+            Trouble::Unreachable(problem) => ReadError::Unreachable { file, problem },
+        }
+    }
+}
+
+/// A part that comes.
+#[derive(Default)]
+struct Slot {
+    come: Mutex<Option<Result<bytes::Bytes, Trouble>>>,
+    bell: Condvar,
+}
+
+impl Slot {
+    fn put(&self, come: Result<bytes::Bytes, Trouble>) {
+        *locked(&self.come) = Some(come);
+        self.bell.notify_all();
+    }
+
+    fn wait(&self) -> Result<bytes::Bytes, Trouble> {
+        let mut come = locked(&self.come);
+        loop {
+            match &*come {
+                Some(come) => return come.clone(),
+                None => come = self.bell.wait(come).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn speaker() -> io::Result<&'static Runtime> {
+    match SPEAKER.get() {
+        Some(speaker) => Ok(speaker),
+        None => {
+            let made = Builder::new_multi_thread().worker_threads(1).thread_name("store").enable_all().build()?;
+            Ok(SPEAKER.get_or_init(|| made))
+        }
+    }
+}
+
+/// Waits in this thread for what another one gets.
+fn got<T: Send + 'static>(getting: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    speaker()?.spawn(async move { tell.send(getting.await) });
+    told.recv().map_err(io::Error::other)
+}
+
+pub(super) fn open(stated: &Stated, how: &How) -> Result<Opened, ReadError> {
+    let name = stated.to_string();
+    if how.arrival.follow {
+        return Err(ReadError::stated(name, "an object cannot be followed; only a file that grows can"));
+    }
+    let object = found(stated)?;
+    let object = Arc::new(object);
+    let cause = |error| object.cause(&name, error);
+    let mut start = vec![0; object.size().min(4) as usize];
+    let read = object.read_at(&mut start, 0).map_err(ReadError::read(&name)).map_err(cause)?;
+    start.truncate(read);
+    let found = Found { name: name.clone(), start, bytes: Bytes::Object(Arc::clone(&object) as Arc<dyn Ranges>) };
+    let Opened { name, columns, table } = of_bytes(found, how).map_err(cause)?;
+    let watched = Watched { table, object, name: name.clone() };
+    Opened::new(&name, columns, watched)
+}
+
+/// By its address, wherever its store is; it has no other.
+pub(super) fn identity(stated: &Stated) -> Result<Identity, ReadError> {
+    let object = found(stated)?;
+    let about = &object.about;
+    let stamp = format!("{} {} {}", about.e_tag.clone().unwrap_or_default(), about.size, about.last_modified);
+    let endpoint = endpoint(&variables(stated)).unwrap_or_default();
+    Ok(Identity {
+        key: format!("object {endpoint} {stated}"),
+        parts: Vec::new(),
+        place: format!("{stated} {endpoint}").trim_end().to_owned(),
+        stamp: Some(stamp),
+    })
+}
+
+/// Variables of the environment that are about stores.
+type Variables = BTreeMap<String, String>;
+
+/// By bucket, what stands for the environment in tests, which cannot change it.
+#[cfg(test)]
+pub(super) static OF_TESTS: Mutex<BTreeMap<String, Variables>> = Mutex::new(BTreeMap::new());
+
+fn variables(_stated: &Stated) -> Variables {
+    #[cfg(test)]
+    if let Some(variables) = locked(&OF_TESTS).get(bucket_and_key(_stated).0) {
+        return variables.clone();
+    }
+    let own =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    own.filter(|(name, value)| (name == "HOME" || name.starts_with("AWS_")) && !value.is_empty()).collect()
+}
+
+fn bucket_and_key(stated: &Stated) -> (&str, &str) {
+    let rest = stated.after(BEGINNING).unwrap_or_default();
+    rest.split_once('/').unwrap_or((rest, ""))
+}
+
+/// Where the store is, if it is not that of AWS.
+fn endpoint(variables: &Variables) -> Option<String> {
+    ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(|name| variables.get(*name)).cloned()
+}
+
+/// Asks the store for the object; a second pass gets the version of the first.
+fn found(stated: &Stated) -> Result<Object, ReadError> {
+    let (store, name) = store(stated)?;
+    let shown = stated.to_string();
+    let asked = (Arc::clone(&store), name.clone());
+    let head = got(async move { asked.0.head(&asked.1).await }).map_err(ReadError::read(&shown))?;
+    let about = head.map_err(|error| Trouble::of(&error).told(&shown))?;
+    let before = locked(&READ).entry(stated.place().to_owned()).or_insert_with(|| about.clone()).clone();
+    if (&before.e_tag, before.size, before.last_modified) != (&about.e_tag, about.size, about.last_modified) {
+        return Err(ReadError::format(&shown, CHANGED));
+    }
+    Ok(Object { store, name, about, windows: Mutex::default(), trouble: Mutex::default() })
+}
+
+const CHANGED: &str = "the object was written anew while it was read: start again";
+
+fn store(stated: &Stated) -> Result<(Arc<AmazonS3>, Name), ReadError> {
+    let shown = stated.to_string();
+    let wrong = |problem: String| ReadError::stated(shown.clone(), problem);
+    let ((bucket, key), variables) = (bucket_and_key(stated), variables(stated));
+    if bucket.is_empty()
+        || key.is_empty()
+        || key.ends_with('/')
+        || [bucket, key].iter().any(|part| part.contains(['?', '@']))
+    {
+        return Err(wrong("an object is stated as s3://BUCKET/KEY".to_owned()));
+    }
+    let name = Name::parse(key).map_err(|_| wrong("the key has a part that no key can have".to_owned()))?;
+    let options = ClientOptions::new().with_connect_timeout(CONNECTION).with_timeout(REQUEST);
+    let retries = RetryConfig { max_retries: ATTEMPTS, retry_timeout: PATIENCE, ..RetryConfig::default() };
+    let mut builder = AmazonS3Builder::new();
+    for (name, value) in &variables {
+        if let Ok(key) = name.to_ascii_lowercase().parse::<Key>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    builder = builder.with_client_options(options).with_retry(retries).with_bucket_name(bucket).with_allow_http(false);
+    if let Some(endpoint) = endpoint(&variables) {
+        let host = endpoint.strip_prefix("http://").map(|host| host.split('/').next().unwrap_or_default());
+        let here = host.map(|host| host.rsplit_once(':').map_or(host, |(host, _)| host));
+        let here = here.is_some_and(|host| {
+            host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|host: IpAddr| host.is_loopback())
+        });
+        if host.is_some() && !here {
+            return Err(wrong(
+                "without TLS only a store on this machine is spoken to: the endpoint must be https".to_owned(),
+            ));
+        }
+        // A store that is no bucket's own host has its buckets in the path.
+        builder = builder.with_endpoint(endpoint).with_allow_http(here);
+    }
+    if builder.get_config_value(&Key::Region).is_none() {
+        builder = builder.with_region("us-east-1");
+    }
+    builder = keys(builder, &variables, &shown)?;
+    let store = builder.build().map_err(|error| Trouble::of(&error).told(&shown))?;
+    Ok((Arc::new(store), name))
+}
+
+/// The keys: from the environment, from a role that it names, or from the file of AWS.
+fn keys(builder: AmazonS3Builder, variables: &Variables, shown: &str) -> Result<AmazonS3Builder, ReadError> {
+    const NAMED: [Key; 6] = [
+        Key::AccessKeyId,
+        Key::SkipSignature,
+        Key::WebIdentityTokenFile,
+        Key::ContainerCredentialsRelativeUri,
+        Key::ContainerCredentialsFullUri,
+        Key::MetadataEndpoint,
+    ];
+    if NAMED.iter().any(|key| builder.get_config_value(key).is_some_and(|value| !value.is_empty() && value != "false"))
+    {
+        return Ok(builder);
+    }
+    let file = variables.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
+    let file = file.or_else(|| variables.get("HOME").map(|home| PathBuf::from(home).join(".aws/credentials")));
+    let profile = variables.get("AWS_PROFILE").map_or("default", String::as_str);
+    let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+    let entries = entries(&text, profile);
+    match (entries.get("aws_access_key_id"), entries.get("aws_secret_access_key")) {
+        (Some(id), Some(secret)) => {
+            let builder = builder.with_access_key_id(*id).with_secret_access_key(*secret);
+            Ok(match entries.get("aws_session_token") {
+                Some(token) => builder.with_token(*token),
+                None => builder,
+            })
+        }
+        _ => {
+            let problem = "no key for the store is known: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials \
+                 (AWS_SKIP_SIGNATURE=true for a public bucket)";
+            Err(ReadError::Refused { file: shown.to_owned(), problem: problem.to_owned() })
+        }
+    }
+}
+
+/// The entries of a profile in a file of AWS.
+fn entries<'a>(text: &'a str, profile: &str) -> BTreeMap<&'a str, &'a str> {
+    let mut own = false;
+    let mut entries = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            own = name.trim() == profile;
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| own) {
+            entries.insert(key.trim(), value.trim());
+        }
+    }
+    entries
+}
+
+/// What the system says, where an error comes from it.
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = Some(error);
+    let mut reason = String::new();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>()
+            && error.raw_os_error().is_some()
+        {
+            reason = format!(" ({error})");
+        }
+        cause = error.source();
+    }
+    reason
+}
+
+impl Object {
+    /// Why reading ended, where it was the store; otherwise what those who read it say.
+    fn cause(&self, name: &str, error: ReadError) -> ReadError {
+        locked(&self.trouble).clone().map_or(error, |trouble| trouble.told(name))
+    }
+
+    /// Asks for bytes, without waiting.
+    fn fetch(&self, range: Range<u64>) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        let (own, store, name, tag) =
+            (Arc::clone(&slot), Arc::clone(&self.store), self.name.clone(), self.about.e_tag.clone());
+        let fetch = async move {
+            let length = range.end - range.start;
+            let options = GetOptions { if_match: tag, range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
+            let got = async { store.get_opts(&name, options).await?.bytes().await };
+            own.put(match got.await {
+                Ok(bytes) if bytes.len() as u64 == length => Ok(bytes),
+                Ok(_) => Err(Trouble::Unreachable("the store sends other parts than it was asked for".to_owned())),
+                Err(error) => Err(Trouble::of(&error)),
+            });
+        };
+        match speaker() {
+            Ok(speaker) => drop(speaker.spawn(fetch)),
+            Err(error) => slot.put(Err(Trouble::Unreachable(error.to_string()))),
+        }
+        slot
+    }
+
+    /// The part with a byte, and where it begins; those after it are asked for.
+    fn slot(&self, place: u64) -> (u64, Arc<Slot>) {
+        let mut windows = locked(&self.windows);
+        let window = windows.expected.range_mut(..=place).next_back().filter(|(_, window)| place < window.end);
+        if let Some((start, window)) = window {
+            let number = (place - start) / PART;
+            self.ask(*start, window, number);
+            // Nobody goes back in what is read from its beginning on.
+            window.parts = window.parts.split_off(&number);
+            if let Some(slot) = window.parts.get(&number) {
+                return (start + number * PART, Arc::clone(slot));
+            }
+        }
+        if let Some((start, slot)) = windows.other.as_ref().filter(|(start, _)| (*start..start + END).contains(&place))
+        {
+            return (*start, Arc::clone(slot));
+        }
+        // The end of an object is read in pieces that go backwards.
+        let start = if place + END >= self.about.size { self.about.size.saturating_sub(END) } else { place };
+        let slot = self.fetch(start..self.about.size.min(start + END));
+        windows.other = Some((start, Arc::clone(&slot)));
+        (start, slot)
+    }
+
+    /// Asks for a part and for those after it.
+    fn ask(&self, start: u64, window: &mut Window, number: u64) {
+        for number in number..=number + AHEAD {
+            let from = start + number * PART;
+            if from < window.end {
+                window.parts.entry(number).or_insert_with(|| self.fetch(from..window.end.min(from + PART)));
+            }
+        }
+    }
+}
+
+impl Ranges for Object {
+    fn size(&self) -> u64 {
+        self.about.size
+    }
+
+    fn read_at(&self, bytes: &mut [u8], place: u64) -> io::Result<usize> {
+        if place >= self.about.size || bytes.is_empty() {
+            return Ok(0);
+        }
+        let (start, slot) = self.slot(place);
+        let come = slot.wait().map_err(|trouble| {
+            *locked(&self.trouble) = Some(trouble);
+            io::Error::other("the store gives no more of the object")
+        })?;
+        let from = (place - start) as usize;
+        let part = come.get(from..).unwrap_or_default();
+        let count = part.len().min(bytes.len());
+        bytes[..count].copy_from_slice(&part[..count]);
+        Ok(count)
+    }
+
+    fn expect(&self, parts: &[Range<u64>]) {
+        let mut windows = locked(&self.windows);
+        windows.expected.clear();
+        for part in parts.iter().filter(|part| part.start < part.end.min(self.about.size)) {
+            let mut window = Window { end: part.end.min(self.about.size), parts: BTreeMap::new() };
+            self.ask(part.start, &mut window, 0);
+            windows.expected.insert(part.start, window);
+        }
+    }
+}
