@@ -2,10 +2,18 @@
 
 use std::sync::Arc;
 
+use fedreg_common::conversation::Opening;
+use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::outcome::Model;
+use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
+use fedreg_common::methods::vertical::several::Hub;
 use fedreg_common::sim::pair::Faults;
+use fedreg_common::sim::several;
 use fedreg_common::study::{Study, Vertical};
+use fedreg_party::read;
 use fedreg_tests::several::{fitted, run, run_sealed};
 use fedreg_tests::vectors;
+use fedreg_tests::vertical::RUN;
 use serde_json::Value;
 
 /// The terms of a formula that stand beside each other, outside of parentheses.
@@ -72,4 +80,48 @@ fn formulas_of_several_parties_give_the_coefficients_of_r() {
         }
     }
     assert!(fits >= 9, "{fits}");
+}
+
+/// As `predict` in R: what a formula computed from a party's own rows (a basis, levels) is kept in that party's model for new rows.
+#[test]
+fn new_rows_are_scored_by_the_formulas_of_several_parties() {
+    let folder = vectors::folder().join("formulas");
+    let text = std::fs::read_to_string(folder.join("formulas.json")).unwrap();
+    let known: Value = serde_json::from_str(&text).unwrap();
+    let file = folder.join("table.csv");
+    let mut scored = 0;
+    for case in known["fits"].as_array().unwrap() {
+        let study = study(case, "plain");
+        let fits = fitted(run(&study, &file, Faults::NONE));
+        let fresh = folder.join("fresh.csv");
+        let rows = |role: Role, model: &Model| {
+            let header = read::header(&fresh, None).unwrap();
+            let header: Vec<&str> = header.iter().map(String::as_str).collect();
+            let columns = Some(needed_columns(&study, role, &header).unwrap());
+            let levels = levels(&study, model, &header).unwrap();
+            let request = read::Request { columns, levels, unseen: true, ..Default::default() };
+            NewRows::new(Arc::clone(&study), role, model.clone(), read::read(&fresh, &request).unwrap()).unwrap()
+        };
+        let parties = study.parties_in_order();
+        let opening = |first, peer| Opening { first, run: RUN, seed: [5; 32], peer };
+        let mut hub = Hub::predict(rows(parties[0], &fits[0].model), &opening(false, parties[0]));
+        let mut followers: Vec<PredictSession> = parties[1..]
+            .iter()
+            .zip(&fits[1..])
+            .map(|(role, fit)| PredictSession::new(rows(*role, &fit.model), opening(true, parties[0])))
+            .collect();
+        let ended = several::run_several(&mut hub, &mut followers, Faults::NONE, |_, _| {});
+        let mut scores: Vec<Option<Scores>> =
+            ended.results.into_iter().map(|result| result.unwrap().unwrap()).collect();
+        assert!(scores[1..].iter().all(Option::is_none), "the leader alone has the scores");
+        let scores = scores.swap_remove(0).unwrap();
+        let link = case["link"].as_array().unwrap();
+        assert_eq!(scores.link.len(), link.len());
+        for (score, expected) in scores.link.iter().zip(link) {
+            let expected = expected.as_f64().unwrap();
+            assert!((score - expected).abs() <= 1e-7 * expected.abs().max(1.0), "{score} {expected}");
+            scored += 1;
+        }
+    }
+    assert!(scored > 0);
 }

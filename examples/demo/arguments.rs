@@ -296,7 +296,7 @@ pub(crate) struct Vertical {
     pub(crate) bob: Option<String>,
     /// In place of --alice and --bob: two to sixteen parties by name, each with its columns or formula: "alice=a,b;bob=c;carol=~ log(d)"
     ///
-    /// Plain mode only.
+    /// In sealed and private mode gaussian models only.
     #[arg(long, value_name = "NAME=COLS;...", conflicts_with_all = ["alice", "bob", "matching"])]
     pub(crate) parties: Option<String>,
     /// With --parties: the party that all others connect to, and that may hold the outcome alone

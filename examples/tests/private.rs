@@ -55,11 +55,17 @@ fn command(world: &World, role: &str, words: &[&str]) -> Output {
 
 /// A command of a party for which both the coordinator and the other party are at `address`.
 fn command_to(address: &str, world: &World, role: &str, words: &[&str]) -> Output {
+    command_of(&["--data", &format!("{role}.csv")], address, world, role, words)
+}
+
+/// The same of a party whose rows are elsewhere.
+fn command_of(data: &[&str], address: &str, world: &World, role: &str, words: &[&str]) -> Output {
     Command::new(DEMO)
         .args(["--role", role])
         .args(words)
         .args(["--study", "study.toml", "--coordinator", address, "--connect", address])
-        .args(["--data", &format!("{role}.csv"), "--state", &format!("{role}-state")])
+        .args(data)
+        .args(["--state", &format!("{role}-state")])
         .args([
             "--authority",
             "authority.pem",
@@ -480,32 +486,81 @@ fn a_party_whose_table_is_broken_in_its_form_looks_like_one_that_never_came() {
     });
 }
 
-#[test]
-fn a_party_whose_rows_changed_since_its_run_was_interrupted_contacts_nobody() {
-    let world = private(1.0);
-    let ledger = ledger(&world, "bob");
+/// Interrupts bob's run, lets his data change, and says how he takes it up again, which must be without a word to anybody; and how he
+/// begins the next one.
+fn with_other_rows(world: &World, data: &[&str], change: impl FnOnce()) -> [(i32, String, String); 2] {
+    let ledger = ledger(world, "bob");
     hold(&ledger, "bytes WHEN NEW.name LIKE 'sent/%/2'");
     let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
     let alice = world.alice(&address, &[]);
-    let bob = world.bob(&address, &[]);
+    let bob = world.bob(&address, data);
     eventually(|| records(&ledger).last().is_some_and(|body| body.contains("\"index\":1,")).then_some(()));
     drop((bob, alice, coordinator));
     let_go(&ledger);
-    let text = fs::read_to_string(world.path("bob.csv")).unwrap();
-    let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
-    let (id, _) = last.split_once(',').unwrap();
-    let cells = text.lines().next().unwrap().matches(',').count();
-    world.write("bob.csv", &format!("{head}\n{id}{}\n", ",0".repeat(cells)));
+    change();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit"]));
-    assert!(code == 77 && said.contains("the data have changed since run"), "{code} {said}");
+    let first = told(&command_of(data, &address, world, "bob", &["fit"]));
     assert!(listener.accept().is_err(), "somebody was contacted");
     drop(listener);
     // That run is over for him; what it reserved is spent, and the next one is another.
-    let (code, _, said) = told(&command_to(&address, &world, "bob", &["fit", "--wait", "0"]));
-    assert!(code != 77 && !said.contains("the data have changed"), "{code} {said}");
+    [first, told(&command_of(data, &address, world, "bob", &["fit", "--wait", "0"]))]
+}
+
+#[test]
+fn a_party_whose_rows_changed_since_its_run_was_interrupted_contacts_nobody() {
+    let world = private(1.0);
+    let [(code, _, said), (next, _, then)] = with_other_rows(&world, &["--data", "bob.csv"], || {
+        let text = fs::read_to_string(world.path("bob.csv")).unwrap();
+        let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
+        let (id, _) = last.split_once(',').unwrap();
+        let cells = text.lines().next().unwrap().matches(',').count();
+        world.write("bob.csv", &format!("{head}\n{id}{}\n", ",0".repeat(cells)));
+    });
+    assert!(code == 77 && said.contains("the data have changed since run"), "{code} {said}");
+    assert!(next != 77 && !then.contains("the data have changed"), "{next} {then}");
+}
+
+/// Runs SQL in the data base of FEDREG_POSTGRES, which `.ci/sources` starts; nothing where there is none, or no reader of it.
+fn postgres(world: &World, sql: &[&str]) -> Option<String> {
+    let address = std::env::var("FEDREG_POSTGRES").ok().filter(|_| cfg!(feature = "postgres"))?;
+    let commands = sql.iter().flat_map(|command| ["-c", command]);
+    let mut psql = Command::new("psql");
+    psql.args(["-qX", "-v", "ON_ERROR_STOP=1", &address]).args(commands).current_dir(world.path(""));
+    assert!(psql.status().unwrap().success());
+    Some(address)
+}
+
+#[test]
+fn a_party_whose_data_base_has_other_rows_since_its_run_was_interrupted_contacts_nobody() {
+    const CHANGE: &str = "UPDATE resumed SET b = b + 0.25 WHERE id = 'r07'";
+    let world = private(1.0);
+    let base = Connection::open(world.path("bob.db")).unwrap();
+    base.execute_batch("CREATE TABLE resumed (id TEXT, b REAL, y REAL)").unwrap();
+    for line in fs::read_to_string(world.path("bob.csv")).unwrap().lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        base.execute("INSERT INTO resumed VALUES (?1, ?2, ?3)", rusqlite::params_from_iter(cells)).unwrap();
+    }
+    let table = ["--table", "resumed"];
+    let of_file = with_other_rows(&world, &[&["--data", "sqlite:bob.db"], &table[..]].concat(), || {
+        base.execute_batch(CHANGE).unwrap();
+    });
+    let mut all = vec![of_file];
+    let other = private(1.0);
+    let load = [
+        "DROP TABLE IF EXISTS resumed",
+        "CREATE TABLE resumed (id text, b float8, y float8)",
+        "\\copy resumed FROM 'bob.csv' CSV HEADER",
+    ];
+    if let Some(address) = postgres(&other, &load) {
+        let data = [&["--data", &address], &table[..]].concat();
+        all.push(with_other_rows(&other, &data, || drop(postgres(&other, &[CHANGE]))));
+    }
+    for [(code, _, said), (next, _, then)] in all {
+        assert!(code == 65 && said.contains("are not those with which run") && said.contains("begun"), "{code} {said}");
+        assert!(next != 65 && !then.contains("are not those with which"), "{next} {then}");
+    }
 }
 
 #[test]

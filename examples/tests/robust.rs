@@ -56,7 +56,7 @@ fn killed_processes_go_on_where_they_were_and_give_the_same_bits() {
     coordinator.kill();
     // Nobody loses anything: the workers wait, and the next process knows what the last one had acknowledged.
     let coordinator = world.coordinator(&["--wait", "30"]);
-    assert!(coordinator.log().contains("going on with run"), "{}", coordinator.log());
+    coordinator.wait_for("going on with run");
     world.wait_for_contributions("south", 3);
     south.kill();
     let mut south = world.worker_as("south", "south", "-", &[]);

@@ -495,6 +495,23 @@ fn a_table_of_a_data_base_gives_the_fit_of_the_same_rows_in_csv() {
         let report = fs::read_to_string(folder.0.path().join("out/report.json")).unwrap();
         assert!(!report.contains("WHERE"), "{report}");
     }
+    // The same from a server, where there is one: .ci/sources.
+    if let Some(place) = std::env::var("FEDREG_POSTGRES").ok().filter(|_| cfg!(feature = "postgres")) {
+        let load = [
+            "DROP TABLE IF EXISTS pooled",
+            "CREATE TABLE pooled (patient_id text, a float8, b numeric, region varchar, day date, nr int2, cost float8)",
+            "\\copy pooled FROM 'pooled.csv' CSV HEADER",
+        ];
+        let commands = load.iter().flat_map(|command| ["-c", command]);
+        let mut psql = Command::new("psql");
+        psql.args(["-qX", "-v", "ON_ERROR_STOP=1", &place]).args(commands).current_dir(folder.0.path());
+        assert!(psql.status().unwrap().success());
+        for chosen in [["--table", "pooled"], ["--query", "SELECT * FROM pooled WHERE nr > 0"]] {
+            let (code, said) = folder.vertical(&place, &[&more[..], &chosen].concat());
+            assert_eq!(code, 0, "{said}");
+            assert_eq!(folder.estimates("out/report.json"), expected, "{chosen:?}");
+        }
+    }
     for (place, chosen, expected, part) in [
         (&*place, &["--table", "visit"][..], 65, "no such table: visit"),
         (&*place, &[], 2, "`data.table` or `data.query` (--table, --query)"),

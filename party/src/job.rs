@@ -80,7 +80,7 @@ impl Party<'_> {
     /// Reads and encodes what the study asks of this party.
     pub(crate) fn table(self) -> Result<Prepared, Failure> {
         let table = Prepared::new(Arc::clone(self.study), self.role, self.config.policy(), self.columns(false)?)?;
-        let file = self.config.data.file.display();
+        let file = self.config.source();
         table.advice().iter().for_each(|advice| tracing::warn!("{file}: {advice}"));
         Ok(table)
     }

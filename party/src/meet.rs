@@ -339,7 +339,7 @@ async fn read_table<W: Work>(
     job: &Job,
     stopped: &mut mpsc::Receiver<Abort>,
 ) -> Result<(W::Table, Duration), Failure> {
-    tracing::info!("reading {}", job.config.data.file.display());
+    tracing::info!("reading {}", job.config.source());
     let reading = Instant::now();
     let task = {
         let (work, job) = (work.clone(), job.clone());

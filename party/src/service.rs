@@ -403,7 +403,7 @@ impl Work for Predict {
         let Job { role, config, study, .. } = job;
         let frame = job.party().new_rows(&self.model)?;
         let table = NewRows::new(Arc::clone(study), *role, self.model.clone(), frame)?;
-        let (file, rows) = (config.data.file.display(), table.rows());
+        let (file, rows) = (config.source(), table.rows());
         for (column, unusable) in table.unusable() {
             let what = "a missing value, or a level that the fit did not have: no score";
             tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");

@@ -1,8 +1,8 @@
 """Regression over institutions that may not pool their data.
 
-``fit``, ``check``, ``match`` and ``predict`` run a party's program with its configuration file; ``demo.vertical`` rehearses a
-whole study on a table that is in one place; ``read_report`` reads the ``report.json`` of a run. The programs themselves are in
-the same package: ``alice``, ``bob``, ``party``, ``worker``, ``coordinator`` and ``demo``.
+``fit``, ``check``, ``match``, ``predict`` and ``refit`` run a party's program with its configuration file; ``demo.vertical``
+rehearses a whole study on a table that is in one place; ``read_report`` reads the ``report.json`` of a run. The programs
+themselves are in the same package: ``alice``, ``bob``, ``party``, ``worker``, ``coordinator`` and ``demo``.
 
 Nothing beside the standard library is imported until it is needed.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ._commands import Check, Match, check, fit, match, predict
+from ._commands import Check, Match, check, fit, match, predict, refit
 from ._version import __version__
 from .errors import (
     CannotWrite,
@@ -63,6 +63,7 @@ __all__ = [
     "match",
     "predict",
     "read_report",
+    "refit",
     "sklearn",
 ]
 

@@ -7,13 +7,14 @@ import io
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from . import _programs, _progress
 from ._frames import frame
-from .errors import DataError, FedregWarning, NotConverged
+from .errors import DataError, FedregWarning, NotConverged, UsageError
 from .result import Result, _read
 
 #: Parties with a program of their own; all others are parties of the program `party`.
@@ -21,6 +22,7 @@ _OWN = ("alice", "bob")
 
 #: What a program logs of where its results are.
 _KEPT = "report and model are in "
+_REFITTED = ("the report is in ", "; nothing left this party")
 
 
 def _party(config: str | os.PathLike[str], name: str | None) -> tuple[Path, list[str], str]:
@@ -194,6 +196,44 @@ def predict(
     for column in header[1:]:
         columns[column] = [float("nan") if cell in ("", "NA") else float(cell) for cell in columns[column]]
     return frame(columns)
+
+
+def refit(
+    config: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    drop: str | Sequence[str] | None = None,
+    keep: str | Sequence[str] | None = None,
+    lambda_: float | Sequence[float] | Literal["path"] | None = None,
+    alpha: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    **flags: Any,
+) -> Result:
+    """Fits a sub-model from the table that opened to this party in its last fit: opens no connection, and nothing leaves.
+
+    ``drop`` or ``keep`` are columns or terms, a list of names or the text of the flag; without both all of them stay.
+    ``lambda_`` and ``alpha`` are a penalty of the sub-model, which has none otherwise. Other keywords are as in :func:`fit`.
+
+    Raises :class:`Refused` where the study, or this party in it, has no such table.
+    """
+    given = {"drop": _terms(drop), "keep": _terms(keep), "lambda": lambda_, "alpha": alpha, "out": out, "format": "json", **flags}
+    ended = _run("refit", config, name, False, given, joint=False)
+    before, behind = _REFITTED
+    kept = [message.removeprefix(before).removesuffix(behind) for message in ended.messages if message.startswith(before)]
+    return _read(ended.stdout, "what the program printed", Path(kept[-1]).resolve() if kept else None)
+
+
+def _terms(names: str | Sequence[str] | None) -> str | None:
+    """Names of terms as the flags of ``refit`` take them: each in quotes, as a comma may belong to it."""
+    if names is None or isinstance(names, str):
+        return names
+    quoted = []
+    for name in names:
+        mark = next((mark for mark in ("`", '"') if mark not in str(name)), None)
+        if mark is None:
+            raise UsageError(f"the term {name} has both kinds of quotes in it: give the text of the flag")
+        quoted.append(f"{mark}{name}{mark}")
+    return ",".join(quoted)
 
 
 def _object(text: str) -> dict[str, Any]:

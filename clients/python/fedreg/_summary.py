@@ -131,10 +131,21 @@ def _shown_to_others(result: Result) -> list[str]:
     return said
 
 
+def _sub_model(result: Result) -> list[str]:
+    """Of which run it is a sub-model, and what is left out."""
+    refit = result.report.get("refit")
+    if not refit:
+        return []
+    dropped = ", ".join(f"{term['term']} ({term['party']})" for term in refit["dropped"])
+    left_out = f"left out: {dropped}" if dropped else "nothing is left out"
+    return [f"Sub-model of the run {refit['run']}, from what opened in it; {left_out}."]
+
+
 def _foot(result: Result) -> list[str]:
     """Sentences below the table: why it ended, what is missing and why, notes."""
     reasons = result.reasons
-    said = [f"Ended: {result.ending}."]
+    said = _sub_model(result)
+    said.append(f"Ended: {result.ending}.")
     if result.mode == "private":
         said.append("Standard errors include the noise of the release." if "bse" not in reasons else "")
     for name, label in (

@@ -61,6 +61,7 @@ def vertical(
     accountant: Literal["zcdp", "exact"] | None = None,
     sealed_limits: Literal["on", "off"] | None = None,
     opens: Literal["leader", "all"] | None = None,
+    refit: bool = False,
     out: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -86,7 +87,7 @@ def vertical(
         "offset": offset, "weights": weights, "no_inference": not inference, "errors": errors, "lambda": lambda_,
         "alpha": alpha, "cv": cv, "folds": folds, "acceleration": acceleration, "tol": tol, "max_rounds": max_rounds,
         "seed": seed, "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "accountant": accountant,
-        "sealed_limits": sealed_limits, "opens": opens, "leader": leader,
+        "sealed_limits": sealed_limits, "opens": opens, "refit": refit, "leader": leader,
     }  # fmt: skip
     if parties is not None and (alice is not None or bob is not None):
         raise UsageError("parties stands in place of alice and bob: give one or the other")
@@ -233,6 +234,8 @@ def _in_words(sentence: str, written: Path | None) -> str:
             sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
     if re.search(r"has \d+ missing values? .*; fill them in$", sentence):
         sentence += ', or leave such rows out: missing="complete-cases"'
+    if "`sealed_entropy_bits`" in sentence:
+        sentence += ', or rehearse without this limit: sealed_limits="off"'
     return sentence
 
 

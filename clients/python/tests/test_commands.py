@@ -92,6 +92,87 @@ def test_a_study_is_checked_fitted_and_predicted_from_python(hospitals: Path, bo
     np.testing.assert_allclose(scores.sort_values("id").response, expected, rtol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def opened(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sealed rehearsal whose table is kept for sub-models."""
+    folder = tmp_path_factory.mktemp("opened")
+    odd = table.rename(columns={"lab": "lab, new"})
+    fedreg.demo.vertical(
+        odd, "cost", ["age", "bmi"], ["lab, new", "region"], mode="sealed", sealed_limits="off", refit=True, out=folder
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("flags", "terms"),
+    [
+        ({"drop": ["lab, new", "age"]}, ["bmi", "region"]),
+        ({"keep": ["age", "region"]}, ["age", "region"]),
+        ({"drop": "`lab, new`,bmi"}, ["age", "region"]),
+        ({}, ["age", "bmi", "lab", "region"]),
+    ],
+)
+def test_a_sub_model_is_that_of_the_pooled_table(
+    table: pd.DataFrame, opened: Path, tmp_path: Path, flags: dict[str, Any], terms: list[str]
+) -> None:
+    result = fedreg.refit(opened / "alice.toml", out=tmp_path / "sub", **flags)
+    design = pd.get_dummies(table[terms], columns=["region"], drop_first=True, dtype=float)
+    theirs = sm.OLS(table.cost, sm.add_constant(design)).fit()
+    np.testing.assert_allclose(result.params, theirs.params, rtol=1e-8)
+    np.testing.assert_allclose(result.bse, theirs.bse, rtol=1e-8)
+    np.testing.assert_allclose(result.conf_int(0.1), theirs.conf_int(0.1), rtol=1e-8)
+    np.testing.assert_allclose([result.aic - 2, result.rsquared], [theirs.aic, theirs.rsquared], rtol=1e-8)
+    dropped = {term["term"] for term in result.report["refit"]["dropped"]}
+    assert dropped == {"age", "bmi", "lab, new", "regionnorth", "regionsouth"} - set(result.terms)
+    whole = fedreg.read_report(opened)
+    flat = " ".join(str(result.summary()).split())
+    assert f"Sub-model of the run {whole.report['run']}" in flat and "Sub-model" not in str(whole.summary())
+    assert ("left out: " in flat) == bool(dropped) and all(f"{term} (" in flat for term in dropped)
+    assert result.folder == tmp_path / "sub" and fedreg.read_report(tmp_path / "sub").params.equals(result.params)
+    assert result.tidy().term.tolist() == result.terms and result.glance().nobs[0] == 400
+
+
+def test_a_penalised_sub_model_has_a_path_and_no_errors(opened: Path) -> None:
+    result = fedreg.refit(opened / "alice.toml", lambda_="path", alpha=0.5)
+    assert len(result.path) == 100 and result.bse.isna().all() and result.folder is not None
+    assert result.reasons["bse"] == "penalised estimates have no standard errors"
+
+
+@pytest.mark.parametrize(
+    ("party", "flags", "kind", "says"),
+    [
+        ("alice", {"drop": ["ages"]}, fedreg.UsageError, "`age`"),
+        (
+            "alice",
+            {"drop": ["age"], "keep": ["bmi"]},
+            fedreg.UsageError,
+            "'--drop <COLUMNS>' cannot be used with '--keep <COLUMNS>'",
+        ),
+        ("alice", {"drop": ['both ` and "']}, fedreg.UsageError, "both kinds of quotes"),
+        ("alice", {"alpha": 0.5}, fedreg.UsageError, "required arguments were not provided: --lambda"),
+        ("bob", {}, fedreg.Refused, "opened to alice alone, and only alice can refit"),
+    ],
+)
+def test_a_sub_model_that_cannot_be_is_an_exception(
+    opened: Path, party: str, flags: dict[str, Any], kind: type[fedreg.FedregError], says: str
+) -> None:
+    with pytest.raises(kind, match=says):
+        fedreg.refit(opened / f"{party}.toml", **flags)
+
+
+def test_the_programs_of_the_package_read_data_bases_and_stores(hospitals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody answers at that port: a program without the reader would say that it was built without.
+    file = shutil.copy(hospitals / "alice.toml", hospitals / "elsewhere.toml")
+    Path(file).write_text(Path(file).read_text() + '\n[privacy]\ndata_set = "north"\n')
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    for place, more in (("postgres://ana@127.0.0.1:1/cohort", {"table": "visits"}), ("s3://bucket/visits.parquet", {})):
+        with pytest.raises(fedreg.NoConnection, match=r"Connection refused|cannot be reached") as caught:
+            fedreg.check(file, name="alice", data=place, **more)
+        assert "secret" not in str(caught.value) + caught.value.log
+
+
 def test_rows_are_matched_from_python(hospitals: Path, both: Joint) -> None:
     folder = hospitals / "match"
     dry = fedreg.match(folder / "alice.toml", dry_run=True)

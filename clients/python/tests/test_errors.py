@@ -46,7 +46,11 @@ def fit(table: pd.DataFrame, **more: Any) -> fedreg.Result:
         ({"mode": "private", "bounds": {"age": (0, None)}}, fedreg.UsageError, "bounds: `age` has an end that is no number"),
         ({"mode": "private", "bounds": {"age": (0, 99)}}, fedreg.UsageError, "`columns` lacks public bounds of `bmi`"),
         ({"family": "binomial"}, fedreg.DataError, "alice: the outcome `cost`, row 1: .* outside the range of binomial"),
-        ({"bob": ["region"], "mode": "sealed", "rows": 60}, fedreg.DataError, "bob: .* loosen `sealed_entropy_bits`"),
+        (
+            {"bob": ["region"], "mode": "sealed", "rows": 60},
+            fedreg.DataError,
+            'bob: .* loosen `sealed_entropy_bits`.*, or rehearse .* sealed_limits="off"$',
+        ),
         ({"parties": {"x": ["age"]}}, fedreg.UsageError, "parties stands in place of alice and bob"),
         ({"cv": object()}, fedreg.UsageError, "cv: a value of type object is no value of a flag"),
         ({"out": "/proc/nowhere"}, fedreg.CannotWrite, "cannot make the folder /proc/nowhere"),

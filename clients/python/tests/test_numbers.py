@@ -18,6 +18,7 @@ FAMILIES = {
     "binomial": ("event", sm.families.Binomial()),
     "poisson": ("visits", sm.families.Poisson()),
 }
+QUASI = {"quasibinomial": "binomial", "quasipoisson": "poisson"}
 ALICE, BOB = ["age", "bmi"], ["lab", "smoker", "region"]
 
 
@@ -54,6 +55,37 @@ def test_coefficients_and_errors_are_those_of_the_pooled_table(table: pd.DataFra
     same(result.pvalues, theirs.pvalues, 1e-6)
     assert result.nobs == theirs.nobs and result.df_resid == theirs.df_resid and result.df_model == theirs.df_model
     same(result.llf, theirs.llf)
+
+
+@pytest.mark.parametrize("family", QUASI)
+def test_quasi_likelihood_has_the_dispersion_and_the_t_statistics_of_the_pooled_table(table: pd.DataFrame, family: Any) -> None:
+    outcome, kind = FAMILIES[QUASI[family]]
+    result = fedreg.demo.vertical(table, outcome, ALICE, BOB, family=family, tol=1e-10)
+    design = pooled(table, QUASI[family]).model.data.orig_exog
+    theirs = sm.GLM(table[outcome], design, family=kind).fit(tol=1e-14, maxiter=200, scale="X2", use_t=True)
+    same(result.params, theirs.params)
+    same(result.bse, theirs.bse)
+    same(result.scale, theirs.scale)
+    same(result.tvalues, theirs.tvalues, 1e-6)
+    same(result.pvalues, theirs.pvalues, 1e-6)
+    for alpha in (0.05, 0.1):
+        same(result.conf_int(alpha), theirs.conf_int(alpha), 1e-6)
+    same(result.tidy(exponentiate=True)["conf_high"], np.exp(theirs.conf_int()[1]), 1e-6)
+    # A quasi-likelihood is none.
+    assert np.isnan([result.llf, result.aic, result.bic]).all() and not np.isnan(result.deviance)
+    assert "P>|t|" in str(result.summary()) and result.glance().family[0] == family
+
+
+def test_several_parties_have_the_estimates_of_the_pooled_table(table: pd.DataFrame) -> None:
+    parties = {"clinic": ALICE, "lab": ["lab"], "office": ["smoker", "region"]}
+    for mode in ("plain", "sealed"):
+        more: Any = {"sealed_limits": "off"} if mode == "sealed" else {"tol": 1e-10}
+        result = fedreg.demo.vertical(table, "cost", parties=parties, mode=mode, **more)
+        theirs = pooled(table, "gaussian")
+        same(result.params, theirs.params)
+        same(result.bse, theirs.bse)
+        same(result.conf_int(0.1), theirs.conf_int(0.1), 1e-7)
+        same(result.aic, theirs.aic + 2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

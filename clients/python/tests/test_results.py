@@ -74,6 +74,26 @@ def test_the_summary_says_what_opened_and_what_is_guaranteed(sealed: fedreg.Resu
     assert "for a person with rows in all of them" in flat and list(private.party_reports) == ["alice", "bob"]
 
 
+def test_a_private_fit_of_counts_has_no_errors_and_says_why(table: pd.DataFrame) -> None:
+    bounds = {"age": (0, 100), "bmi": (10, 50), "lab": (0, 20), "visits": (0, 20)}
+    result = fedreg.demo.vertical(
+        table, "visits", ["age", "bmi"], ["lab"], family="poisson", mode="private", epsilon=3, bounds=bounds
+    )
+    assert result.params.notna().all() and result.nobs == 400
+    for none in (result.bse, result.tvalues, result.pvalues, result.conf_int()[0], result.conf_int(0.2)[1]):
+        assert none.isna().all()
+    assert "standard errors and intervals: not computed. Counts" in result.reasons["bse"]
+    assert result.reasons["pvalues"] == result.reasons["bse"] or result.report["caution"]["inference_withheld"]
+    tidy = result.tidy()
+    assert tidy.estimate.notna().all() and tidy[["std_error", "statistic", "p_value", "conf_low", "conf_high"]].isna().all().all()
+    assert result.ratios().ratio.notna().all() and result.ratios().low.isna().all()
+    glance = result.glance()
+    assert glance.family[0] == "poisson" and math.isnan(glance.deviance[0]) and glance.converged[0] is None
+    flat = " ".join(str(result.summary()).split())
+    assert "Std. errors: none" in flat and flat.count("not computed. Counts") == 1
+    assert "NaN" in result._repr_html_() and "no intervals in the report" in result.plot().get_xlabel()
+
+
 def test_penalised_fits_have_no_errors_and_say_so(table: pd.DataFrame) -> None:
     result = fedreg.demo.vertical(table, "cost", ["age", "bmi"], ["lab"], lambda_="path", alpha=0.5, cv=3)
     assert result.bse.isna().all() and result.conf_int(0.2).isna().all().all()
@@ -154,6 +174,31 @@ def test_tidy_and_glance_have_the_names_of_broom(plain: fedreg.Result, events: f
     assert list(events.term_tests.term) == ["age", "bmi", "lab", "smoker", "region"]
     assert events.term_tests.df.tolist() == [1, 1, 1, 1, 2] and (events.term_tests.vif >= 1).all()
     assert list(events.disclosure.columns) == ["party", "term", "share"] and events.disclosure.share.between(0, 1).all()
+
+
+def test_the_rehearsal_of_several_parties_has_the_report_of_each(table: pd.DataFrame) -> None:
+    parties = {"clinic": ["age", "bmi"], "lab": ["lab"], "office": "~ smoker + region"}
+    result = fedreg.demo.vertical(table, "event", parties=parties, family="quasibinomial", leader="clinic")
+    assert set(result.party_reports) == set(parties)
+    for name, own in result.party_reports.items():
+        assert own.role == name and own.params.equals(result.params) and own.bse.equals(result.bse)
+        assert set(own.cov_params(name).index) == {term for term, party in result.parties.items() if party == name}
+    assert result.tidy().party.unique().tolist() == list(parties) == result.disclosure.party.unique().tolist()
+    assert "of the columns of lab" in str(result.summary()) and result.glance().dispersion[0] == result.scale != 1
+    sealed = fedreg.demo.vertical(table, "cost", parties=parties, mode="sealed", sealed_limits="off", opens="all")
+    flat = " ".join(str(sealed.summary()).split())
+    assert "Disclosed: office opened to" in flat and sealed.party_reports["office"].bse.notna().all()
+    assert sealed._repr_html_().count("<tr>") == 1 + len(sealed.terms)
+
+
+def test_the_private_rehearsal_of_several_parties_has_the_guarantee_of_each(table: pd.DataFrame) -> None:
+    parties = {"clinic": ["age"], "lab": ["lab"], "office": ["bmi"]}
+    bounds = {"age": (0, 100), "bmi": (10, 50), "lab": (0, 20), "cost": (-200, 400)}
+    result = fedreg.demo.vertical(table, "cost", parties=parties, mode="private", epsilon=3, bounds=bounds)
+    flat = " ".join(str(result.summary()).split())
+    for name in parties:
+        assert f"Guarantee: epsilon 3 at delta 1e-06 for the data set of {name}." in flat
+    assert result.bse.notna().all() and list(result.party_reports) == sorted(parties)
 
 
 def test_pictures_show_what_the_report_has(plain: fedreg.Result, events: fedreg.Result) -> None:

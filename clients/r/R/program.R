@@ -117,6 +117,7 @@ failure_advice <- function(sentence) {
         if (grepl("--bounds", sentence, fixed = TRUE)) {
             "in R: bounds = list(age = c(18, 90), region = c(\"north\", \"south\"), cost = c(0, 5000))"
         },
+        if (grepl("sealed_entropy_bits", sentence, fixed = TRUE)) "`sealed_limits = \"off\"` rehearses without these limits",
         if (grepl("(^| )--[a-z]", sentence)) "in R a flag such as --id is the argument `id`",
         if (grepl("\\bline [0-9]+", sentence)) "line N of the table is row N - 1 of `data`"
     )

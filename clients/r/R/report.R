@@ -2,8 +2,8 @@
 
 #' Read a party's report
 #'
-#' Reads the `report.json` that `alice fit`, `bob fit`, `party fit`, a robust or EM fit of `worker` and `coordinator`, or `demo` has
-#' written, as an object with the methods of a fitted model.
+#' Reads the `report.json` that `alice fit`, `bob fit`, `party fit`, their `refit` (a sub-model), a robust or EM fit of `worker` and
+#' `coordinator`, or `demo` has written, as an object with the methods of a fitted model.
 #'
 #' A report holds what its party may see: with `coefficients = "own"` in the study only the party's own coefficients, of the
 #' covariance matrix only the party's own block. What it does not hold is `NA`, or an error that says why.

@@ -110,12 +110,21 @@ account_lines <- function(fit) {
     privacy <- Filter(length, by_role(report, "privacy"))
     of <- function(label, account) if (length(account)) wrapped(c(label, rep("", length(account) - 1)), account) else character()
     c(
+        if (!is.null(report$refit)) wrapped("Model:  ", sub_model_text(report$refit)),
         wrapped("Ended:  ", ended(fit)),
         if (!is.null(report$errors)) wrapped("Errors: ", paste0(report$errors, ", from the residuals of the rows")),
         if (!is.null(report$lambda)) wrapped("Penalty:", paste("lambda =", format(report$lambda, digits = 4))),
         of("Left:   ", mapply(left_text, names(left), left)),
         of("Privacy:", privacy_text(privacy)),
         note_lines("Notes:", unlist(report$notes))
+    )
+}
+
+sub_model_text <- function(refit) {
+    dropped <- vapply(refit$dropped, function(term) paste0(term$term, " (", term$party, ")"), "")
+    paste0(
+        "sub-model of the run ", refit$run, ", from what opened in it",
+        if (length(dropped)) paste0("; left out: ", paste(dropped, collapse = ", "))
     )
 }
 
@@ -144,7 +153,8 @@ left_text <- function(role, left) {
             paste(if (length(opened)) "the receiver could predict" else "the receiver can reconstruct", shares_text(left$columns))
         }
     )
-    paste0(role, ": ", paste(parts, collapse = "; "))
+    parts <- parts[nzchar(parts)]
+    paste0(role, ": ", if (length(parts)) paste(parts, collapse = "; ") else "nothing")
 }
 
 # Budgets by party, then what they promise, once where it is the same for all.

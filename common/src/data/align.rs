@@ -154,10 +154,14 @@ pub fn digest_numbers(label: &str, numbers: &[f64], key: &[u8; DIGEST_BYTES]) ->
     let mut framed = Framed::new(key, b"fedreg numbers");
     framed.field(label.as_bytes());
     framed.field(&(numbers.len() as u64).to_le_bytes());
-    for &number in numbers {
-        // Adding zero turns -0 into 0 and changes nothing else.
-        let canonical = if number.is_nan() { f64::NAN } else { number + 0.0 };
-        framed.raw(&canonical.to_bits().to_le_bytes());
+    let mut bytes = [[0; size_of::<f64>()]; 512];
+    for numbers in numbers.chunks(bytes.len()) {
+        for (bytes, &number) in bytes.iter_mut().zip(numbers) {
+            // Adding zero turns -0 into 0 and changes nothing else.
+            let canonical = if number.is_nan() { f64::NAN } else { number + 0.0 };
+            *bytes = canonical.to_bits().to_le_bytes();
+        }
+        framed.raw(bytes[..numbers.len()].as_flattened());
     }
     framed.finish()
 }

@@ -367,11 +367,12 @@ impl ColumnBuilder {
             return Ok(());
         }
         if !value.is_finite() {
-            if let Kind::Declared { lenient: true, .. } = self.kind {
+            let text = value.to_string();
+            if self.marks.names(text.as_bytes()) || matches!(self.kind, Kind::Declared { lenient: true, .. }) {
                 self.missing();
                 return Ok(());
             }
-            return Err(DataError::NotFinite { column: self.name.clone(), place, text: value.to_string() });
+            return Err(DataError::NotFinite { column: self.name.clone(), place, text });
         }
         match &mut self.kind {
             Kind::Numeric { values, .. } => values.push(value),

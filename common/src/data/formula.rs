@@ -86,9 +86,22 @@ pub struct Formula {
     pub intercept: bool,
     /// Columns inside `offset(..)`; their sum is the offset.
     pub offsets: Vec<String>,
+    /// Where the outcome, the last word on the intercept and the first offset stand.
+    pub places: Places,
     items: Vec<Item>,
     /// Names in the order of their first appearance.
     names: Vec<String>,
+}
+
+/// Characters from 1; 1 of what the formula does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// The outcome.
+    pub outcome: usize,
+    /// The last `- 1`, `0` or `1`.
+    pub intercept: usize,
+    /// The first `offset(..)`.
+    pub offset: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,8 +189,8 @@ pub struct FormulaError {
     pub text: String,
 }
 
-/// A long formula is cut to the surroundings of the problem.
-fn caret(text: &str, at: usize) -> String {
+/// Two more lines of a message: the formula, and a caret below the place. A long formula is cut to its surroundings.
+pub fn caret(text: &str, at: usize) -> String {
     const AROUND: usize = 60;
     let start = at.saturating_sub(1 + AROUND);
     let window: String = text
@@ -407,8 +420,9 @@ impl<'a> Parser<'a> {
             };
             return self.refuse(self.next, format!("expected `~` after the outcome, found {found}{hint}"));
         }
-        let mut formula =
-            Formula { outcome, intercept: true, offsets: Vec::new(), items: Vec::new(), names: Vec::new() };
+        let places = Places { outcome: self.place(0), intercept: 1, offset: 1 };
+        let (offsets, items, names) = (Vec::new(), Vec::new(), Vec::new());
+        let mut formula = Formula { outcome, intercept: true, offsets, places, items, names };
         let mut minus = self.take_symbol('-');
         if !minus {
             self.take_symbol('+');
@@ -473,6 +487,7 @@ impl<'a> Parser<'a> {
                         );
                     }
                 };
+                formula.places.intercept = self.place(start - usize::from(minus));
                 Ok(())
             }
             found if minus => {
@@ -492,6 +507,9 @@ impl<'a> Parser<'a> {
                 if !self.take_symbol(')') {
                     let found = self.peek();
                     return self.refuse(self.next, format!("expected `)` after the name of the offset, found {found}"));
+                }
+                if formula.offsets.is_empty() {
+                    formula.places.offset = self.place(start);
                 }
                 formula.offsets.push(name);
                 Ok(())

@@ -64,7 +64,7 @@ impl Explanation {
                 header {
                     p.kicker { "fedreg · " (self.protocol.name()) " · " (self.mode.name()) }
                     h1 { (self.title()) }
-                    p { (capital(&visible(&self.model))) "." }
+                    p { (words(&capital(&visible(&self.model)))) "." }
                     p { "Mode " strong { (self.mode.name()) } ": " (self.in_a_sentence) "." }
                     dl.facts {
                         div { dt { "Mode" } dd { (self.mode.name()) } }
@@ -80,7 +80,7 @@ impl Explanation {
                 @for (title, sentences) in self.topics() {
                     section {
                         h2 { (title) }
-                        ul { @for sentence in sentences { li { (capital(&visible(sentence))) } } }
+                        ul { @for sentence in sentences { li { (words(&capital(&visible(sentence)))) } } }
                     }
                 }
                 footer {
@@ -110,7 +110,7 @@ impl Member {
     fn markup(&self) -> Markup {
         html! {
             h3 { (visible(&self.name)) }
-            p { @if let Some(name) = &self.certificate { "Certificate " code { (visible(name)) } ". " } "Brings " (visible(&self.holds)) "." }
+            p { @if let Some(name) = &self.certificate { "Certificate " code { (visible(name)) } ". " } "Brings " (words(&visible(&self.holds))) "." }
             @if self.leaves.is_empty() {
                 p { "Nothing of any row leaves here." }
             } @else {
@@ -131,7 +131,7 @@ impl Member {
             }
             @if !self.learns.is_empty() {
                 p.remark { "Learns of the others:" }
-                ul { @for learns in &self.learns { li { (visible(learns)) } } }
+                ul { @for learns in &self.learns { li { (words(&visible(learns))) } } }
             }
         }
     }
@@ -140,6 +140,20 @@ impl Member {
 fn heading(title: &str) -> String {
     let title = capital(title);
     format!("\n{title}\n{}\n", "-".repeat(title.chars().count().min(MOST)))
+}
+
+/// A sentence with what stands in backticks as code.
+fn words(sentence: &str) -> Markup {
+    let pieces: Vec<&str> = sentence.split('`').collect();
+    // With one in a name it would be the words between names that look like code.
+    let names = pieces.len() % 2 == 1;
+    html! {
+        @if !names { (sentence) } @else {
+            @for (at, piece) in pieces.iter().enumerate() {
+                @if at % 2 == 0 { (piece) } @else { code { (piece) } }
+            }
+        }
+    }
 }
 
 fn capital(sentence: &str) -> String {

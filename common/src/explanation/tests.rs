@@ -231,11 +231,33 @@ fn a_page_fetches_and_runs_nothing_and_names_are_shown_as_names() {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
         assert!(page.contains(&about.study_digest));
+        let words = page.replace("<code>", "`").replace("</code>", "`");
         for sentence in about.assumes.iter().chain(&about.protected) {
             let escaped = sentence[1..].replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            assert!(page.contains(&escaped), "{sentence}");
+            assert!(words.contains(&escaped), "{sentence}");
         }
     }
+}
+
+#[test]
+fn names_are_code_on_a_page_unless_one_has_a_backtick() {
+    for study in all() {
+        let page = study.explanation().html();
+        assert!(!page.contains('`'), "{page}");
+    }
+    let outcome = |name: &str| study(TWO, &BOTH.replace("\"y\"", &format!("\"{name}\""))).explanation().html();
+    assert!(outcome("stay").contains("of <code>stay</code> on columns"), "{}", outcome("stay"));
+    assert!(outcome("st`ay").contains("of `st`ay` on columns"), "{}", outcome("st`ay"));
+}
+
+#[test]
+fn errors_are_promised_only_where_a_fit_has_some() {
+    let result = |head: &str, more: &str| study(&format!("{head}{TWO}"), &format!("{BOTH}{more}")).explanation().result;
+    assert!(result("", "")[0].ends_with(", with standard errors"));
+    assert!(result("", "[penalty]\nlambda = 0.1\n")[0].ends_with(", without standard errors"));
+    let counts = format!("[model]\nfamily = \"poisson\"\n{}", private("crossprod"));
+    assert!(result("mode = \"private\"\n", &counts)[0].ends_with(", without standard errors"));
+    assert!(result("mode = \"private\"\n", &private("crossprod"))[0].ends_with(", with standard errors"));
 }
 
 #[test]

@@ -504,7 +504,9 @@ impl View<'_> {
             CoefficientTerms::Shared => "every party sees all coefficients",
             CoefficientTerms::Own => "each party sees its own coefficients only",
         };
-        let errors = match method.inference.allowed {
+        // Penalised fits have none, nor have private ones of counts.
+        let counts = matches!(self.study.guarantee, VerticalGuarantee::Private(_)) && method.family == Family::Poisson;
+        let errors = match method.inference.allowed && method.penalty.is_none() && !counts {
             true => "with standard errors",
             false => "without standard errors",
         };

@@ -92,6 +92,44 @@ fn add_four(columns: [(f64, &[f64]); TOGETHER], values: &mut [f64]) {
     );
 }
 
+/// The same for several `values`, each with coefficients of its own: columns are read once for two of them.
+pub fn add_to_each<'a>(targets: &mut [(&[f64], &mut [f64])], column: impl Fn(usize) -> &'a [f64]) {
+    let (pairs, rest) = targets.as_chunks_mut::<2>();
+    pairs.iter_mut().for_each(|pair| add_to_both(pair, &column));
+    rest.iter_mut().for_each(|(coefficients, values)| add(coefficients, &column, values));
+}
+
+fn add_to_both<'a>([(p, first), (q, second)]: &mut [(&[f64], &mut [f64]); 2], column: impl Fn(usize) -> &'a [f64]) {
+    let rows = first.len();
+    let mut some: [([f64; 2], &[f64]); TOGETHER] = [([0.0; 2], &[]); TOGETHER];
+    let mut count = 0;
+    for (j, both) in p.iter().zip(*q).enumerate().filter(|(_, both)| *both != (&0.0, &0.0)) {
+        some[count] = ([*both.0, *both.1], &column(j)[..rows]);
+        count += 1;
+        if count == TOGETHER {
+            add_four_to_both(some, first, second);
+            count = 0;
+        }
+    }
+    for ([p, q], column) in &some[..count] {
+        add_one(*p, column, first);
+        add_one(*q, column, second);
+    }
+}
+
+fn add_four_to_both(columns: [([f64; 2], &[f64]); TOGETHER], first: &mut [f64], second: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || {
+            let [([p, t], a), ([q, u], b), ([r, v], c), ([s, w], d)] = columns;
+            for (((((one, two), a), b), c), d) in first.iter_mut().zip(&mut *second).zip(a).zip(b).zip(c).zip(d) {
+                *one = (((*one + p * a) + q * b) + r * c) + s * d;
+                *two = (((*two + t * a) + u * b) + v * c) + w * d;
+            }
+        },
+    );
+}
+
 fn add_one(coefficient: f64, column: &[f64], values: &mut [f64]) {
     widest(
         #[inline(always)]
@@ -191,6 +229,24 @@ pub fn ordered_of_blocks(a: &[f64], b: &[f64]) -> Vec<f64> {
         a[..whole].chunks(STRIP_ROWS).zip(b.chunks(STRIP_ROWS)).flat_map(|(a, b)| ordered_strip(a, b)).collect();
     let rest = a[whole..].chunks(BLOCK_ROWS).zip(b[whole..].chunks(BLOCK_ROWS));
     sums.extend(rest.map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()));
+    sums
+}
+
+/// The sums of a vector, block of rows by block of rows, as [`ordered_of_blocks`] adds up.
+pub fn sums_of_blocks(a: &[f64]) -> Vec<f64> {
+    let (whole, rest) = a.split_at(a.len() - a.len() % STRIP_ROWS);
+    let mut sums: Vec<f64> = whole.chunks(STRIP_ROWS).flat_map(sums_of_strip).collect();
+    sums.extend(rest.chunks(BLOCK_ROWS).map(|a| a.iter().fold(0.0, |sum, a| sum + a)));
+    sums
+}
+
+fn sums_of_strip(a: &[f64]) -> [f64; STRIP] {
+    let (mut sums, a) = ([0.0; STRIP], blocks_of_strip(a));
+    for row in 0..BLOCK_ROWS {
+        for block in 0..STRIP {
+            sums[block] += a[block][row];
+        }
+    }
     sums
 }
 
@@ -358,6 +414,16 @@ mod tests {
                 (0..rows).for_each(|row| expected[row] += coefficient * column(j)[row]);
             }
             assert_eq!(bits(&found), bits(&expected), "combinations of {rows} rows");
+            let others: Vec<f64> = coefficients.iter().map(|coefficient| 0.7 - coefficient).collect();
+            let mut each = [vec![0.0; rows], vec![0.0; rows], vec![0.0; rows]];
+            let [first, second, third] = &mut each;
+            add_to_each(&mut [(&coefficients, first), (&others, second), (&others, third)], column);
+            assert_eq!(bits(&each[0]), bits(&expected), "combinations of {rows} rows beside others");
+            let mut sums = vec![0.0; rows];
+            for (j, coefficient) in others.iter().enumerate() {
+                (0..rows).for_each(|row| sums[row] += coefficient * column(j)[row]);
+            }
+            assert_eq!((bits(&each[1]), bits(&each[2])), (bits(&sums), bits(&sums)), "others of {rows} rows");
             subtract(0.3, vector, &mut found);
             (0..rows).for_each(|row| expected[row] -= 0.3 * vector[row]);
             assert_eq!(bits(&found), bits(&expected), "differences of {rows} rows");
@@ -385,6 +451,9 @@ mod tests {
                 bits(&blocks.iter().flat_map(of_block).collect::<Vec<_>>()),
                 "blocks of {rows} rows"
             );
+            let of_block = |(start, end): &(usize, usize)| (*start..*end).fold(0.0, |sum, row| sum + vector[row]);
+            let expected: Vec<f64> = blocks.iter().map(of_block).collect();
+            assert_eq!(bits(&sums_of_blocks(vector)), bits(&expected), "sums of {rows} rows");
             let found = ordered_of_blocks(vector, other);
             let of_block = |(start, end): &(usize, usize)| (*start..*end).map(|row| vector[row] * other[row]).sum();
             assert_eq!(

@@ -33,7 +33,7 @@ impl Deref for Values {
 pub struct Spares(VecDeque<Values>);
 
 /// How many are kept.
-const MOST: usize = 4;
+const MOST: usize = 6;
 
 impl Spares {
     /// A vector of some length that nobody else keeps, whose content counts for nothing.

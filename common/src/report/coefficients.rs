@@ -139,10 +139,10 @@ fn why_no_errors(report: &Report) -> Option<&'static str> {
     let estimates = report.coefficients.iter().any(|row| row.estimate.is_some());
     if !estimates || report.coefficients.iter().any(|row| row.std_error.is_some()) {
         None
-    } else if report.noised() {
-        Some("in private mode they are printed only where they account for the noise")
     } else if report.notes.iter().any(|note| note.to_lowercase().contains("standard error")) {
         Some("see the notes")
+    } else if report.noised() {
+        Some("in private mode they are printed only where they account for the noise")
     } else if report.path.is_some() {
         Some("the estimates are penalised")
     } else {

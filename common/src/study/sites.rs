@@ -188,6 +188,7 @@ impl StudyFile {
             }
             Some(text) => {
                 let wrong = |problem: String| Err(value("model.formula", problem));
+                let at = |problem: String, place: usize| wrong(problem + &formula::caret(text, place));
                 let formula = match Formula::parse(text) {
                     Ok(formula) => formula,
                     Err(error) => return wrong(format!("cannot be read: {error}")),
@@ -199,13 +200,15 @@ impl StudyFile {
                     return wrong("has a function of columns, which the formula of one party in a study of two may have, and this protocol does not know".to_string());
                 }
                 if !formula.offsets.is_empty() {
-                    return wrong("has an offset, which this protocol does not know".to_string());
+                    return at("has an offset, which this protocol does not know".to_string(), formula.places.offset);
                 }
                 if formula.outcome.as_deref().is_some_and(|name| name != outcome) {
-                    return wrong(format!("explains another column than `outcome.column`, which is `{outcome}`"));
+                    let problem = format!("explains another column than `outcome.column`, which is `{outcome}`");
+                    return at(problem, formula.places.outcome);
                 }
                 if formula.intercept != self.model.intercept {
-                    return wrong("and `model.intercept` contradict each other".to_string());
+                    let problem = "and `model.intercept` contradict each other";
+                    return at(problem.to_string(), formula.places.intercept);
                 }
                 ("model.formula", formula.terms(&[], &[]))
             }

@@ -93,6 +93,11 @@ fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
     assert!(complaint("~ age - 1").contains("`parties.alice.formula` leaves the intercept out, which is said by"));
     assert!(complaint("~ age + offset(w)").contains("`[offset]` with `column = \"w\"`"));
     assert!(complaint("cost ~ age").contains("explains another column than `outcome.column`, which is `progression`"));
+    for (formula, place) in [("~ age -1 + sex", 6), ("~ age + offset(w)", 8), ("cost ~ age", 0)] {
+        let said = complaint(formula);
+        let shown = format!("\n  {formula}\n  {:>width$}", "^", width = place + 1);
+        assert!(said.ends_with(&shown), "{said}");
+    }
     assert!(complaint("~ sin(age)").contains("cannot be read: formula, character 3: the function `sin`"));
     assert!(Study::parse(&with("~ log(age) + poly(age, 2)")).is_ok());
     let without = format!("{}\n[model]\nintercept = false", with("~ age - 1"));

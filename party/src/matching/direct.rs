@@ -61,7 +61,7 @@ impl Work for DirectWork {
         let data = alignment::fingerprint(&party.config.source())?;
         let (records, rules) = records(party, self.0.purpose)?;
         if alignment::fingerprint(&party.config.source())? != data {
-            let file = party.config.data.file.display();
+            let file = party.config.source();
             return Err(Abort::OwnData(format!("{file} changed while it was read: start again")).into());
         }
         warn_of_invalid(party, &records);
@@ -254,7 +254,7 @@ fn warn_of_invalid(party: Party<'_>, records: &Records) {
     for (at, key) in records.keys().keys().iter().enumerate() {
         let (_, invalid) = records.lacking(at);
         if let Some((record, cell)) = records.first_invalid(at) {
-            let file = party.config.data.file.display();
+            let file = party.config.source();
             let (name, place) = (&key.name, place(record));
             tracing::warn!(
                 "{file}: {invalid} values of the key `{name}` cannot be used, the first is `{}` in {place}",

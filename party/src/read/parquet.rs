@@ -16,6 +16,7 @@ use parquet::basic::Type;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use rayon::prelude::*;
 
@@ -68,6 +69,9 @@ impl ChunkReader for Shared {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Page, ParquetError> {
+        if let Some(piece) = self.0.piece(start, length)? {
+            return Ok(piece);
+        }
         let mut bytes = Vec::new();
         // As long as the file says: it may say anything.
         let room = self.len().saturating_sub(start).min(length as u64);
@@ -167,12 +171,13 @@ impl Table {
             .map_err(|_| unreadable(&self.file, "a negative number of rows"))?;
         rows.room(self.left)?;
         self.group = index + 1;
-        let columns = self.picks.iter().filter_map(|pick| groups[index].columns().get(pick.leaf));
-        let parts: Vec<Range<u64>> = columns
-            .map(|column| column.byte_range())
-            .map(|(start, length)| start..start.saturating_add(length))
-            .collect();
-        self.bytes.expect(&parts);
+        let parts = |group: &RowGroupMetaData| -> Vec<Range<u64>> {
+            let columns = self.picks.iter().filter_map(|pick| group.columns().get(pick.leaf));
+            let ranges = columns.map(|column| column.byte_range());
+            ranges.map(|(start, length)| start..start.saturating_add(length)).collect()
+        };
+        let later = groups[self.group..].iter().find(|group| group.num_rows() != 0).map(parts);
+        self.bytes.expect(&parts(&groups[index]), &later.unwrap_or_default());
         Ok(true)
     }
 }
@@ -381,7 +386,7 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::Arc;
 
-    use fedreg_common::data::{Frame, Values};
+    use fedreg_common::data::{Frame, Marks, Values};
     use parquet::basic::Compression;
     use parquet::data_type::{
         BoolType, ByteArray, ByteArrayType, DoubleType, FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96,
@@ -393,7 +398,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::tests::chain;
-    use super::super::{Batches, Request, header as file_header, read as read_file};
+    use super::super::{Batches, Request, Written, header as file_header, read as read_file};
     use super::*;
 
     /// The cells of one column of one row group; `None` is null.
@@ -671,6 +676,13 @@ mod tests {
             let (_folder, path) = write(schema, vec![cells(value, Some("b"))]);
             let message = chain(&read_file(&path, &with_id()).unwrap_err());
             assert!(message.contains(&format!("column `x`, row 2: `{word}` is not a value")), "{message}");
+            // What the message advises to declare.
+            let marks = Marks::new(&[word.to_owned()], None).unwrap();
+            let request = Request { written: Written { marks, ..Written::default() }, ..with_id() };
+            let frame = read_file(&path, &request).unwrap();
+            assert!(
+                frame.column("x").unwrap().values.is_missing(1) && !frame.column("x").unwrap().values.is_missing(0)
+            );
         }
         for id in [None, Some(""), Some("NA")] {
             let (_folder, path) = write(schema, vec![cells(2.0, id)]);

@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
+use ::bytes::Bytes;
+
 /// Bytes of a known number.
 pub(super) trait Ranges: Send + Sync {
     /// How many there are.
@@ -17,8 +19,17 @@ pub(super) trait Ranges: Send + Sync {
     /// A source that fails or has changed.
     fn read_at(&self, bytes: &mut [u8], place: u64) -> io::Result<usize>;
 
-    /// Says which parts are read next, each from its beginning on, so that they can be on their way.
-    fn expect(&self, _parts: &[Range<u64>]) {}
+    /// So many from a place on, without a copy, where they are at hand in one piece.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ranges::read_at`].
+    fn piece(&self, _place: u64, _length: usize) -> io::Result<Option<Bytes>> {
+        Ok(None)
+    }
+
+    /// Says which parts are read next, each from its beginning on, and which after these, so that they can be on their way.
+    fn expect(&self, _parts: &[Range<u64>], _later: &[Range<u64>]) {}
 }
 
 impl Ranges for File {
@@ -47,7 +58,7 @@ impl Rest {
     /// All of it, which is read to the end.
     pub(super) fn all(ranges: Arc<dyn Ranges>) -> Rest {
         let all = 0..ranges.size();
-        ranges.expect(std::slice::from_ref(&all));
+        ranges.expect(std::slice::from_ref(&all), &[]);
         Rest { ranges, place: 0 }
     }
 }

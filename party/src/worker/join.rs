@@ -530,7 +530,7 @@ impl<'a> Worker<'a> {
             (Some(prepared), _) => prepared,
             (None, Some(_)) => return Err(Abort::Bug("the rows were not read beforehand".to_string()).into()),
             (None, None) => {
-                tracing::info!("reading {}", config.data.file.display());
+                tracing::info!("reading {}", config.source());
                 let encoding = Encoding::new(study, config.written());
                 let source = Source::open(config, encoding, study.site_terms().batch_rows, arrival)?;
                 Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?

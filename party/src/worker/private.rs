@@ -138,7 +138,7 @@ impl<'a> Private<'a> {
         {
             ledger::use_file(&mut ledger, &config.data_set(), &self.data_file())?;
         }
-        tracing::info!("reading {}", config.data.file.display());
+        tracing::info!("reading {}", config.source());
         let source = self.source(study.site_terms().batch_rows, arrival)?;
         let mut prepared = Prepared::new(study, source, config.policy.min_rows.unwrap_or(0))?;
         prepared.read()?;

@@ -44,20 +44,31 @@ impl Iterator for Frames {
     }
 }
 
+/// The bytes of a vector, least significant first: where the processor has them in this order, those of the vector itself.
+fn bytes_of(values: Values) -> Bytes {
+    struct Kept(Values);
+    impl AsRef<[u8]> for Kept {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+    match cfg!(target_endian = "little") {
+        true => Bytes::from_owner(Kept(values)),
+        false => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    }
+}
+
 /// What travels in chunks.
 enum Payload {
-    /// A vector, and how much of it is on its way.
-    Values(Values, usize),
     /// Elements of the ring, and how many of their words are on their way.
     Elements(Elements, usize),
-    /// Bits of a mask, or a lattice vector.
+    /// A vector of numbers, bits of a mask, or a lattice vector.
     Bytes(Bytes),
 }
 
 impl Payload {
     fn len(&self) -> u64 {
         let bytes = match self {
-            Payload::Values(values, _) => size_of_val(values.as_slice()),
             Payload::Elements(elements, _) => elements.count() * elements.width().bytes(),
             Payload::Bytes(bytes) => bytes.len(),
         };
@@ -71,16 +82,6 @@ impl Payload {
             Payload::Elements(elements, at) => {
                 let chunk = elements.bytes_from(*at, CHUNK_VALUES)?;
                 *at += CHUNK_VALUES;
-                Some(chunk.into())
-            }
-            Payload::Values(values, at) => {
-                let part = values.get(*at..).unwrap_or_default().chunks(CHUNK_VALUES).next()?;
-                *at += part.len();
-                let mut chunk = vec![0; size_of_val(part)];
-                let (places, _) = chunk.as_chunks_mut::<{ size_of::<f64>() }>();
-                for (place, value) in places.iter_mut().zip(part) {
-                    *place = value.to_le_bytes();
-                }
                 Some(chunk.into())
             }
         }
@@ -97,7 +98,7 @@ impl Frames {
 
     fn partial(&mut self, partial: Partial) -> start::Body {
         let form = partial.to_wire();
-        self.payload = Payload::Values(partial.values, 0);
+        self.payload = Payload::Bytes(bytes_of(partial.values));
         start::Body::Partial(form)
     }
 
@@ -122,7 +123,7 @@ impl Frames {
         | Body::Joint(Joint { values, .. })
         | Body::Prediction(values) = &mut body
         {
-            self.payload = Payload::Values(std::mem::take(values).into(), 0);
+            self.payload = Payload::Bytes(bytes_of(std::mem::take(values).into()));
         }
         let body = match body {
             Body::Hello(mut hello) => {
@@ -156,14 +157,14 @@ impl Frames {
                 let (factor, robust) = (table.factor.len() as u64, table.robust.len() as u64);
                 table.factor.append(&mut table.score);
                 table.factor.append(&mut table.robust);
-                self.payload = Payload::Values(table.factor.into(), 0);
+                self.payload = Payload::Bytes(bytes_of(table.factor.into()));
                 let (residual, dependent) = (table.residual.to_wire(), table.dependent);
                 start::Body::Table(wire::Table { factor, residual, dependent, robust })
             }
             Body::Redo(fewer) => start::Body::Redo(wire::Redo { fewer }),
             Body::Results(results) => {
                 let fits = results.fits.iter().flat_map(|fit| [fit.shift, fit.certificate]);
-                self.payload = Payload::Values(fits.chain(results.fold_errors).collect(), 0);
+                self.payload = Payload::Bytes(bytes_of(fits.chain(results.fold_errors).collect()));
                 let coefficients = results.coefficients.is_some();
                 (*count, self.entries) =
                     entries(results.coefficients.unwrap_or_default(), |entries| &mut entries.coefficients);

@@ -145,6 +145,85 @@ test_that("three parties have the fit of glm", {
     expect_equal(unique(tidy(fit)$party), c("clinic", "lab", "registry"))
 })
 
+test_that("a sealed fit of three parties is that of glm", {
+    need_programs()
+    d <- people()
+    parties <- list(clinic = "age", lab = "crp", registry = c("ward", "bmi"))
+    fit <- fed_glm(cost ~ age + log(crp) + ward + bmi, d, parties = parties, mode = "sealed", sealed_limits = "off")
+    expect_fit_of_glm(fit, tight(cost ~ age + log(crp) + ward + bmi, data = d))
+    expect_output(print(summary(fit)), "registry: .* opened to clinic")
+})
+
+test_that("a private fit of three parties has the budget of each", {
+    need_programs()
+    d <- people()
+    bounds <- list(age = c(20, 80), crp = c(0, 10), bmi = c(10, 45), cost = c(0, 20))
+    fit <- fed_glm(
+        cost ~ age + crp + bmi, d, parties = list(clinic = "age", lab = "crp", registry = "bmi"), mode = "private", epsilon = 3, bounds = bounds
+    )
+    expect_false(anyNA(tidy(fit)$std.error))
+    for (name in c("clinic", "lab", "registry")) {
+        expect_output(print(summary(fit)), paste0(name, ": epsilon 3 at delta 1e-06"), fixed = TRUE)
+    }
+})
+
+test_that("quasi-likelihood has the dispersion and the t statistics of glm, and no likelihood", {
+    need_programs()
+    d <- people()
+    for (family in c("quasibinomial", "quasipoisson")) {
+        formula <- if (family == "quasibinomial") ill ~ age + log(crp) + bmi else stays ~ age + log(crp) + bmi
+        glm <- tight(formula, data = d, family = family)
+        fit <- fed_glm(formula, d, alice = "age", family = family)
+        expect_lt(largest(coef(summary(fit)), coef(summary(glm))), 1e-8)
+        expect_equal(colnames(coef(summary(fit))), colnames(coef(summary(glm))))
+        expect_lt(largest(fit$dispersion, summary(glm)$dispersion), 1e-8)
+        expect_lt(largest(deviance(fit), deviance(glm)), 1e-8)
+        expect_equal(c(logLik(fit), AIC(fit), BIC(fit), glance(fit)$AIC), rep(NA_real_, 4))
+        ends <- coef(summary(glm))[, 1] + coef(summary(glm))[, 2] %o% qt(c(0.05, 0.95), df.residual(glm))
+        expect_lt(largest(confint(fit, level = 0.9), ends), 1e-8)
+        expect_lt(largest(tidy(fit, exponentiate = TRUE)$estimate, exp(coef(glm))), 1e-8)
+        expect_equal(family(fit)$family, family)
+        expect_lt(largest(predict(fit, type = "response"), fitted(glm)), 1e-8)
+        expect_lt(largest(residuals(fit), residuals(glm)), 1e-7)
+        expect_output(print(summary(fit)), paste0("Dispersion parameter for ", family, " family taken to be [0-9.]+"))
+        expect_output(print(fit), "AIC: NA")
+        refused <- expect_error(fed_glm(formula, d, alice = "age", family = family, mode = "sealed"), class = "fedreg_error")
+        expect_equal(refused$exit_code, 2L)
+        expect_match(refused$sentence, "its dispersion needs the residual of every row")
+    }
+})
+
+test_that("a sub-model of a sealed fit is that of glm without the columns", {
+    need_programs()
+    d <- people()
+    condition <- expect_error(fed_glm(cost ~ age + ward, d[1:60, ], alice = "age", mode = "sealed"), class = "fedreg_error")
+    expect_match(conditionMessage(condition), "sealed_limits = \"off\"` rehearses without", fixed = TRUE)
+    folder <- tempfile("opened-")
+    on.exit(unlink(folder, recursive = TRUE))
+    fit <- fed_glm(cost ~ age + crp + ward + bmi, d, alice = c("age", "crp"), mode = "sealed", refit = TRUE, sealed_limits = "off", out = folder)
+    sub <- file.path(folder, "sub")
+    words <- c("--role", "alice", "refit", "--config", file.path(folder, "alice.toml"), "--drop", "crp,ward", "--out", sub)
+    expect_equal(system2(fedreg:::demo_program(), words, stdout = FALSE, stderr = FALSE), 0)
+    sub <- read_fedreg(sub)
+    expect_fit_of_glm(sub, tight(cost ~ age + bmi, data = d))
+    expect_equal(sub$report$refit$run, fit$report$run)
+    text <- paste(utils::capture.output(print(summary(sub))), collapse = " ")
+    expect_match(gsub(" +", " ", text), paste0("sub-model of the run ", fit$report$run, ".*left out: crp \\(alice\\), factor\\(ward.* Left: alice: nothing "))
+})
+
+test_that("a private fit of counts has no errors, and says why", {
+    need_programs()
+    d <- people()
+    bounds <- list(age = c(20, 80), bmi = c(10, 45), stays = c(0, 20))
+    fit <- fed_glm(stays ~ age + bmi, d, alice = "age", family = poisson, mode = "private", epsilon = 3, bounds = bounds)
+    expect_false(anyNA(coef(fit)))
+    expect_true(all(is.na(tidy(fit, conf.int = TRUE)[c("std.error", "statistic", "p.value")])))
+    expect_warning(expect_true(all(is.na(confint(fit, level = 0.8)))), "no intervals: ")
+    expect_warning(expect_true(all(is.na(vcov(fit)))), "no covariances: ")
+    expect_length(predict(fit, d[1:3, ], type = "response"), 3)
+    expect_output(print(summary(fit)), "age +alice +-?[0-9.e-]+ +NA +NA +NA")
+})
+
 test_that("a dot stands for the columns of each party", {
     need_programs()
     d <- people()[c("cost", "age", "bmi", "crp", "visits")]

@@ -89,6 +89,58 @@ test_that("a private report shows its caution first, and withheld intervals at e
     expect_false(anyNA(tidy(fit)$std.error))
 })
 
+test_that("a private report of counts has estimates, and the reason for having no errors", {
+    fit <- read_fedreg(stored("counts"))
+    expect_equal(fit$report$role, "bob")
+    expect_false(anyNA(coef(fit)))
+    table <- tidy(fit, conf.int = FALSE)
+    expect_true(all(is.na(table[c("std.error", "statistic", "p.value")])))
+    for (level in c(0.95, 0.8)) {
+        expect_warning(expect_true(all(is.na(confint(fit, level = level)))), "no intervals: .*(not computed. Counts|withheld)")
+    }
+    expect_warning(expect_true(all(is.na(vcov(fit)))), "no covariances: ")
+    expect_equal(tidy(fit, exponentiate = TRUE)$estimate, exp(unname(coef(fit))))
+    expect_true(all(is.na(glance(fit)[c("AIC", "BIC", "deviance", "logLik", "df.residual")])))
+    expect_equal(nrow(coef(summary(fit))), length(coef(fit)))
+    expect_output(print(summary(fit)), "not computed. Counts")
+    expect_output(print(fit), "Private mode, 600 rows")
+})
+
+test_that("a report of a sub-model says of which run it is and what it leaves out", {
+    fit <- read_fedreg(stored("refit"))
+    # R 4.2.2: lm(progression ~ age + bmi + s1 + s5, diabetes).
+    model <- c(
+        "(Intercept)" = -294.125513168658642, age = 0.144103371693408, bmi = 7.295050193775253, s1 = -0.275817414102430,
+        s5 = 64.424986224491121
+    )
+    errors <- c(25.0317283540348612, 0.2154981673680997, 0.6806169844542853, 0.0914767190824464, 6.5407705411616570)
+    expect_equal(coef(fit), model, tolerance = 1e-9)
+    expect_equal(unname(coef(summary(fit))[, "Std. Error"]), errors, tolerance = 1e-9)
+    expect_equal(fit$report$refit$charged, 0)
+    text <- gsub(" +", " ", paste(utils::capture.output(print(summary(fit))), collapse = " "))
+    expect_match(text, "Model: sub-model of the run [0-9a-f]+, from what opened in it; left out: sex \\(alice\\), s6 \\(bob\\)")
+    expect_equal(attr(logLik(fit), "df"), 6)
+})
+
+test_that("a report of quasi-likelihood between three parties is read at any of them", {
+    fit <- read_fedreg(stored("quasi"))
+    expect_equal(fit$report$role, "office")
+    expect_equal(family(fit)$family, "quasibinomial")
+    expect_equal(unique(tidy(fit)$party), c("clinic", "lab", "office"))
+    known <- vcov(fit)
+    own <- names(coef(fit))[tidy(fit)$party == "office"]
+    expect_false(anyNA(known[own, own]))
+    expect_true(all(is.na(known[own, setdiff(names(coef(fit)), own)])))
+    expect_equal(colnames(coef(summary(fit)))[3:4], c("t value", "Pr(>|t|)"))
+    # R 4.2.2: glm(readmitted ~ age + bmi + log(stay_days) + female, quasibinomial, admissions), epsilon = 1e-15.
+    expect_equal(fit$dispersion, 1.00681120554509, tolerance = 1e-7)
+    expect_equal(coef(fit)[["log(stay_days)"]], 0.5585166537829702, tolerance = 1e-6)
+    expect_equal(fit$table$std.error[[2]], 0.00581271825349141, tolerance = 1e-6)
+    ends <- unname(coef(fit)["age"]) + fit$table$std.error[2] * qt(c(0.05, 0.95), fit$df.residual)
+    expect_equal(unname(confint(fit, "age", level = 0.9)[1, ]), ends)
+    expect_true(is.na(AIC(fit)))
+})
+
 test_that("a fit between sites is read too", {
     fit <- read_fedreg(stored("robust"))
     expect_equal(unique(tidy(fit)$party), "worker")

@@ -525,8 +525,11 @@ impl Block {
         strips.into_par_iter().enumerate().for_each(|(part, (eta, mut further))| {
             let (start, rows) = (part * height, eta.len());
             let column = |j| column(x, j, start, rows);
-            kernels::combine(beta.as_slice(), column, eta);
-            further.iter_mut().for_each(|(coefficients, values)| kernels::combine(coefficients, column, values));
+            let further_ones = further.iter_mut().map(|(coefficients, values)| (*coefficients, &mut **values));
+            let mut all: Vec<(&[f64], &mut [f64])> =
+                std::iter::once((beta.as_slice(), eta)).chain(further_ones).collect();
+            all.iter_mut().for_each(|(_, values)| values.fill(0.0));
+            kernels::add_to_each(&mut all, column);
             further.into_iter().enumerate().for_each(|(place, (_, values))| more(place, start, values));
         });
     }

@@ -146,8 +146,13 @@ impl Followers {
     pub(super) fn unsettled(&self, scale: impl Fn(usize) -> f64 + Sync) -> f64 {
         let moved = |follower: &Follower| {
             let heard = follower.heard.as_ref().map_or(&self.nothing, |heard| &heard.values);
-            let start = |row: usize| follower.start.get(row).copied().unwrap_or(0.0);
-            rows::sum_by_strips(heard.len(), |row| (scale(row) * (heard[row] - start(row))).powi(2)).sqrt()
+            let start = &follower.start;
+            let squares = match start.len() == heard.len() {
+                true => rows::sum_by_strips(heard.len(), |row| (scale(row) * (heard[row] - start[row])).powi(2)),
+                // An empty vector stands for zeros.
+                false => rows::sum_by_strips(heard.len(), |row| (scale(row) * heard[row]).powi(2)),
+            };
+            squares.sqrt()
         };
         self.followers.iter().skip(1).map(moved).sum()
     }

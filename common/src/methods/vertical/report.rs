@@ -57,12 +57,14 @@ pub fn layout(report: &Report) -> Layout<'_> {
             Some(of) => refit::disclosure(of),
             None => disclosure(report),
         },
-        match is_sealed(report) {
-            true => sealed::no_account(),
-            false => account::section(report),
+        match (is_sealed(report), &report.refit) {
+            (true, Some(_)) => refit::no_account(),
+            (true, None) => sealed::no_account(),
+            (false, _) => account::section(report),
         },
-        timings(report),
     ]);
+    // A sub-model is computed in no time.
+    sections.extend(report.refit.is_none().then(|| timings(report)));
     Layout {
         report,
         title: format!("{} regression of {}", report.family, visible(&report.outcome)),

@@ -45,27 +45,29 @@ impl Outcome {
         }
     }
 
-    /// Makes weighted residuals of linear predictors; gives loss and sum of squares of each block.
+    /// Makes weighted residuals of linear predictors, at most a strip of them; gives loss and sum of squares of each block.
     pub(super) fn residuals(&self, start: usize, values: &mut [f64]) -> Vec<(f64, f64)> {
-        let blocks = values.chunks_mut(BLOCK_ROWS).enumerate();
-        blocks.map(|(block, values)| self.residuals_of_block(start + block * BLOCK_ROWS, values)).collect()
+        let mut losses = [0.0; STRIP_ROWS];
+        let losses = &mut losses[..values.len()];
+        let blocks = values.chunks_mut(BLOCK_ROWS).zip(losses.chunks_mut(BLOCK_ROWS)).enumerate();
+        blocks
+            .for_each(|(block, (values, losses))| self.residuals_of_block(start + block * BLOCK_ROWS, values, losses));
+        kernels::sums_of_blocks(losses).into_iter().zip(kernels::ordered_of_blocks(values, values)).collect()
     }
 
-    fn residuals_of_block(&self, start: usize, values: &mut [f64]) -> (f64, f64) {
+    fn residuals_of_block(&self, start: usize, values: &mut [f64], losses: &mut [f64]) {
         let rows = start..start + values.len();
         let y = &self.y[rows.clone()];
-        let (mut means, mut losses) = ([0.0; BLOCK_ROWS], [0.0; BLOCK_ROWS]);
-        let (means, losses) = (&mut means[..values.len()], &mut losses[..values.len()]);
+        let mut means = [0.0; BLOCK_ROWS];
+        let means = &mut means[..values.len()];
         self.family.at_rows(y, values, means, losses);
         values.iter_mut().zip(y).zip(&*means).for_each(|((value, y), mean)| *value = y - mean);
         if let Some(weights) = &self.weights {
-            for ((value, loss), weight) in values.iter_mut().zip(&mut *losses).zip(&weights[rows]) {
+            for ((value, loss), weight) in values.iter_mut().zip(losses).zip(&weights[rows]) {
                 // A row that does not count may have a mean that is not finite.
                 (*value, *loss) = if *weight == 0.0 { (0.0, 0.0) } else { (weight * *value, weight * *loss) };
             }
         }
-        let sums = values.iter().zip(&*losses);
-        sums.fold((0.0, 0.0), |(loss, squares), (value, more)| (loss + more, squares + value * value))
     }
 }
 

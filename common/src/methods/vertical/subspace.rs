@@ -170,7 +170,7 @@ impl Shown {
             }
         }
         let known = self.directions.len();
-        new.into_iter().for_each(|change| self.settle(block, change, known));
+        new.into_iter().for_each(|change| self.settle(block, change, known, again));
     }
 
     /// The change of a partner's vector, if it can hold a new direction.
@@ -260,12 +260,10 @@ impl Shown {
             .enumerate()
             .map(|(part, strips)| {
                 let column = |j: usize| self.column(block, j, part * SWEPT_ROWS);
-                let strips = strips.into_iter().zip(&negative);
-                let left = strips.map(|(values, negative)| {
-                    kernels::add(negative.as_slice(), column, values);
-                    kernels::dot(values, values)
-                });
-                left.collect()
+                let mut strips: Vec<(&[f64], &mut [f64])> =
+                    negative.iter().map(DVector::as_slice).zip(strips).collect();
+                kernels::add_to_each(&mut strips, column);
+                strips.iter().map(|(_, values)| kernels::dot(values, values)).collect()
             })
             .collect();
         for (at, change) in new.iter_mut().enumerate() {
@@ -282,17 +280,26 @@ impl Shown {
     }
 
     /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
-    /// `known` ones came in the same round.
-    fn settle(&mut self, block: &Block, mut change: Change, known: usize) {
+    /// `known` ones came in the same round; they are taken out once more where no more than this share
+    /// is left.
+    fn settle(&mut self, block: &Block, mut change: Change, known: usize, again: f64) {
         let weights = block.outcome().weights.as_deref();
         change.others.resize(self.directions.len(), 0.0);
         for _ in 0..2 {
+            let before = change.left;
             for at in known..self.directions.len() {
                 let direction = &self.directions[at];
                 let share = product(&direction.values, &weighted(&change.values, weights)) / direction.squares;
                 let strips = change.values.par_chunks_mut(STRIP_ROWS).zip(direction.values.par_chunks(STRIP_ROWS));
-                strips.for_each(|(values, direction)| kernels::subtract(share, direction, values));
+                let left = strips.map(|(values, direction)| {
+                    kernels::subtract(share, direction, values);
+                    kernels::dot(values, values)
+                });
+                change.left = left.collect::<Vec<f64>>().into_iter().sum::<f64>().sqrt();
                 self.note_share(&mut change, at, share);
+            }
+            if change.left > again * before {
+                break;
             }
         }
         let Change { partner, mut values, length, noise, own, others, .. } = change;
@@ -470,7 +477,6 @@ impl Shown {
 
     /// Gradient and loss at a step from the start, both tilted.
     fn sweep(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Scores {
-        let further: Vec<&[f64]> = self.directions().collect();
         let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
         let strips: Vec<Strip> = starts
             .into_par_iter()
@@ -478,8 +484,7 @@ impl Shown {
                 let mut values = [0.0; STRIP_ROWS];
                 let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
                 self.predictor(block, from, start, point, values);
-                let column = |j: usize| &block.column(j)[start..];
-                Strip::new(block.outcome(), start, values, (block.columns(), column), &further)
+                self.strip(block, start, values, 0)
             })
             .collect();
         let (p, size) = (block.columns(), point.len());
@@ -491,7 +496,6 @@ impl Shown {
 
     /// The same at the start itself, where the block's pass has swept over its columns.
     fn first_sweep(&self, block: &Block, pass: &Pass) -> Scores {
-        let further: Vec<&[f64]> = self.directions().collect();
         let starts: Vec<usize> = (0..block.rows()).step_by(STRIP_ROWS).collect();
         let strips: Vec<Strip> = starts
             .into_par_iter()
@@ -499,13 +503,26 @@ impl Shown {
                 let mut values = [0.0; STRIP_ROWS];
                 let values = &mut values[..STRIP_ROWS.min(block.rows() - start)];
                 block.predictor_of(start, values);
-                Strip::new(block.outcome(), start, values, (0, |_| &[]), &further)
+                self.strip(block, start, values, block.columns())
             })
             .collect();
-        let sum = Strip::sum(strips, further.len(), 0.0);
+        let directions = self.directions.len();
+        let sum = Strip::sum(strips, directions, 0.0);
         let gradient = pass.gradient.iter().chain(sum.gradient.iter()).copied();
-        let gradient = DVector::from_iterator(block.columns() + further.len(), gradient);
+        let gradient = DVector::from_iterator(block.columns() + directions, gradient);
         Scores { gradient, loss: pass.loss, squares: sum.squares }
+    }
+
+    /// The sums of a strip with these linear predictors, over own columns from the first one given, and all directions.
+    fn strip(&self, block: &Block, start: usize, predictors: &mut [f64], first: usize) -> Strip {
+        let column = |j: usize| self.column(block, first + j, start);
+        let own = block.columns() - first;
+        if self.partners.len() > 1 {
+            // Many directions: several are read at a time, as columns are.
+            return Strip::new(block.outcome(), start, predictors, (own + self.directions.len(), column), &[]);
+        }
+        let further: Vec<&[f64]> = self.directions().collect();
+        Strip::new(block.outcome(), start, predictors, (own, column), &further)
     }
 
     /// The second derivative, without directions that depend on the others: columns of the two parties may.

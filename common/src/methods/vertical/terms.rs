@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::formula::Formula;
+use crate::data::formula::{Formula, caret};
 use crate::glm::{Family, StatedFamily};
 use crate::id::{Digest, Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
@@ -497,17 +497,21 @@ impl Vertical {
             Ok(formula) => formula,
             Err(error) => return wrong(format!("cannot be read: {error}")),
         };
+        let at = |problem: String, place: usize| wrong(problem + &caret(text, place));
         if self.intercept && !formula.intercept {
-            return wrong("leaves the intercept out, which is said by `model.intercept = false`".to_string());
+            let problem = "leaves the intercept out, which is said by `model.intercept = false`";
+            return at(problem.to_string(), formula.places.intercept);
         }
         if let Some(offset) = formula.offsets.first() {
-            return wrong(format!("has an offset, which is said by `[offset]` with `column = \"{offset}\"`"));
+            let problem = format!("has an offset, which is said by `[offset]` with `column = \"{offset}\"`");
+            return at(problem, formula.places.offset);
         }
         match formula.outcome {
-            Some(outcome) if outcome != self.outcome.column => wrong(format!(
-                "explains another column than `outcome.column`, which is `{}`",
-                self.outcome.column.escape_debug()
-            )),
+            Some(outcome) if outcome != self.outcome.column => {
+                let column = self.outcome.column.escape_debug();
+                let problem = format!("explains another column than `outcome.column`, which is `{column}`");
+                at(problem, formula.places.outcome)
+            }
             _ => Ok(()),
         }
     }

@@ -125,3 +125,18 @@ fn what_opened_is_in_the_json_of_sealed_reports_and_in_no_other() {
     let (alice, bob) = pair();
     assert!(!to_json(&merge(&alice, &bob).unwrap()).contains("opened"), "reports without it are what they were");
 }
+
+#[test]
+fn the_page_of_a_sub_model_begins_with_what_it_is_and_sends_the_reader_to_the_run() {
+    let (mut alice, _) = sealed();
+    assert!(html(&alice).contains("what opened, stands under") && html(&alice).contains("<h2>Time and memory</h2>"));
+    let dropped = vec![Dropped { term: "s1".into(), party: Role::Bob }];
+    alice.refit = Some(Refit { run: "00ff".into(), dropped, numbers_sent: 0, charged: 0.0 });
+    let page = html(&alice);
+    assert!(page.contains("<main><section class=\"notes\"><h2>Sub-model</h2><p>Sub-model of run 00ff"), "{page}");
+    assert!(
+        page.contains("Left out: s1 (bob).") && page.contains("what opened in it, stands in its own report"),
+        "{page}"
+    );
+    assert!(!page.contains("Time and memory") && !page.contains("stands under"), "{page}");
+}

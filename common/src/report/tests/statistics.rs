@@ -83,3 +83,18 @@ fn in_private_mode_nothing_follows_but_ratios_of_what_was_released() {
     let shown = text(&report);
     assert!(!shown.contains("McFadden") && !shown.contains("Likelihood ratio"), "{shown}");
 }
+
+#[test]
+fn ratios_without_intervals_do_not_speak_of_any() {
+    let mut report = Report { mode: Mode::Private, ..odds() }.with_derived();
+    assert!(html(&report).contains("Intervals show the noise alone"));
+    for row in &mut report.coefficients {
+        (row.std_error, row.statistic, row.p_value) = (None, None, None);
+        (row.conf_low, row.conf_high, row.ratio_low, row.ratio_high) = (None, None, None, None);
+    }
+    report.notes = vec!["standard errors and intervals: not computed".into()];
+    let page = html(&report);
+    assert!(page.contains("Exponentials of the estimates. That of the intercept"), "{page}");
+    assert!(!page.contains("Intervals show the noise alone"), "{page}");
+    assert!(page.contains("Standard errors are not available: see the notes."), "{page}");
+}

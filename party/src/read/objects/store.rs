@@ -6,18 +6,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::limit::LimitStore;
 use object_store::path::Path as Name;
 use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
 
 use super::super::ranges::Ranges;
 use super::super::rows::Rows;
-use super::super::{Bytes, Found, How, Identity, Opened, ReadError, Stated, Table, of_bytes};
+use super::super::{Bytes, Found, How, Identity, Opened, ReadError, Stated, Table, holds_secret, of_bytes};
 use super::BEGINNING;
 
 /// Bytes of a request.
@@ -29,10 +30,15 @@ const AHEAD: u64 = 2;
 /// Bytes at the end of an object that are read at once: what a Parquet file says of itself.
 const END: u64 = 1 << 16;
 
-/// How long a store may take for a connection, for a part, and with all attempts together.
+/// Requests that are under way at a time: a slow line must bring each of them within the time that a request has.
+const AT_ONCE: usize = 8;
+
+/// How long a store may take for a connection, to say that it has the object, for a part, and with all attempts for one together. Tests
+/// wait for the end of it.
 const CONNECTION: Duration = Duration::from_secs(10);
-const REQUEST: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(if cfg!(test) { 5 } else { 20 });
+const REQUEST: Duration = Duration::from_secs(if cfg!(test) { 6 } else { 40 });
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 6 } else { 60 });
 const ATTEMPTS: usize = 3;
 
 /// The versions of objects that this process reads.
@@ -43,7 +49,7 @@ static SPEAKER: OnceLock<Runtime> = OnceLock::new();
 
 /// An object of one version.
 struct Object {
-    store: Arc<AmazonS3>,
+    store: Arc<LimitStore<AmazonS3>>,
     name: Name,
     about: ObjectMeta,
     windows: Mutex<Windows>,
@@ -104,7 +110,28 @@ impl Trouble {
             Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
                 Trouble::Refused("the store does not allow the object to be read with these keys".to_owned())
             }
-            error => Trouble::Unreachable(format!("the store cannot be reached or does not answer{}", reason(error))),
+            error => {
+                let said = fedreg_proto::output::chain(error);
+                match status(&said) {
+                    Some(code @ (408 | 429)) => Trouble::Unreachable(format!("the store is busy ({code})")),
+                    Some(code @ 400..500) => Trouble::Refused(format!(
+                        "the store refuses the request ({code}): AWS_REGION may be another than the bucket's, or the keys have run out"
+                    )),
+                    Some(code) => Trouble::Unreachable(format!("the store fails ({code})")),
+                    None if said.contains(REDIRECT) => Trouble::Refused(
+                        "the store sends us to another region: set AWS_REGION to the bucket's".to_owned(),
+                    ),
+                    None if said.contains("certificate") => {
+                        Trouble::Refused("the certificate of the store is not one that is trusted here".to_owned())
+                    }
+                    None if said.contains("dns error") => Trouble::Unreachable(
+                        "the name of the store is not known (AWS_ENDPOINT_URL, AWS_REGION)".to_owned(),
+                    ),
+                    None => {
+                        Trouble::Unreachable(format!("the store cannot be reached or does not answer{}", reason(error)))
+                    }
+                }
+            }
         }
     }
 
@@ -226,8 +253,14 @@ fn found(stated: &Stated) -> Result<Object, ReadError> {
     let (store, name) = store(stated)?;
     let shown = stated.to_string();
     let asked = (Arc::clone(&store), name.clone());
-    let head = got(async move { asked.0.head(&asked.1).await }).map_err(ReadError::read(&shown))?;
-    let about = head.map_err(|error| Trouble::of(&error).told(&shown))?;
+    let head = got(async move { tokio::time::timeout(ANSWER, asked.0.head(&asked.1)).await });
+    let about = match head.map_err(ReadError::read(&shown))? {
+        Ok(head) => head.map_err(|error| Trouble::of(&error).told(&shown))?,
+        Err(_) => {
+            let problem = format!("the store does not answer within {} s", ANSWER.as_secs());
+            return Err(Trouble::Unreachable(problem).told(&shown));
+        }
+    };
     let before = locked(&READ).entry(stated.place().to_owned()).or_insert_with(|| about.clone()).clone();
     if (&before.e_tag, before.size, before.last_modified) != (&about.e_tag, about.size, about.last_modified) {
         return Err(ReadError::format(&shown, CHANGED));
@@ -237,7 +270,7 @@ fn found(stated: &Stated) -> Result<Object, ReadError> {
 
 const CHANGED: &str = "the object was written anew while it was read: start again";
 
-fn store(stated: &Stated) -> Result<(Arc<AmazonS3>, Name), ReadError> {
+fn store(stated: &Stated) -> Result<(Arc<LimitStore<AmazonS3>>, Name), ReadError> {
     let shown = stated.to_string();
     let wrong = |problem: String| ReadError::stated(shown.clone(), problem);
     let ((bucket, key), variables) = (bucket_and_key(stated), variables(stated));
@@ -259,6 +292,10 @@ fn store(stated: &Stated) -> Result<(Arc<AmazonS3>, Name), ReadError> {
     }
     builder = builder.with_client_options(options).with_retry(retries).with_bucket_name(bucket).with_allow_http(false);
     if let Some(endpoint) = endpoint(&variables) {
+        // It is shown, and kept with what is known of the data set.
+        if endpoint.contains('@') || holds_secret(Path::new(&endpoint)) {
+            return Err(wrong("AWS_ENDPOINT_URL must hold no key and no password".to_owned()));
+        }
         let host = endpoint.strip_prefix("http://").map(|host| host.split('/').next().unwrap_or_default());
         let here = host.map(|host| host.rsplit_once(':').map_or(host, |(host, _)| host));
         let here = here.is_some_and(|host| {
@@ -277,7 +314,7 @@ fn store(stated: &Stated) -> Result<(Arc<AmazonS3>, Name), ReadError> {
     }
     builder = keys(builder, &variables, &shown)?;
     let store = builder.build().map_err(|error| Trouble::of(&error).told(&shown))?;
-    Ok((Arc::new(store), name))
+    Ok((Arc::new(LimitStore::new(store, AT_ONCE)), name))
 }
 
 /// The keys: from the environment, from a role that it names, or from the file of AWS.
@@ -329,6 +366,15 @@ fn entries<'a>(text: &'a str, profile: &str) -> BTreeMap<&'a str, &'a str> {
     entries
 }
 
+/// What the crate says before the code of an answer, and where an answer sends us on without saying where to.
+const STATUS: &str = "non-2xx status code: ";
+const REDIRECT: &str = "redirect without LOCATION";
+
+/// The code of the answer of which an error tells; the crate keeps it to itself.
+fn status(said: &str) -> Option<u16> {
+    said.split_once(STATUS)?.1.get(..3)?.parse().ok()
+}
+
 /// What the system says, where an error comes from it.
 fn reason(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = Some(error);
@@ -378,7 +424,7 @@ impl Object {
         let window = windows.expected.range_mut(..=place).next_back().filter(|(_, window)| place < window.end);
         if let Some((start, window)) = window {
             let number = (place - start) / PART;
-            self.ask(*start, window, number);
+            self.ask(*start, window, number, AHEAD);
             // Nobody goes back in what is read from its beginning on.
             window.parts = window.parts.split_off(&number);
             if let Some(slot) = window.parts.get(&number) {
@@ -396,9 +442,20 @@ impl Object {
         (start, slot)
     }
 
-    /// Asks for a part and for those after it.
-    fn ask(&self, start: u64, window: &mut Window, number: u64) {
-        for number in number..=number + AHEAD {
+    /// What has come from a place on, as far as its part goes.
+    fn from(&self, place: u64) -> io::Result<bytes::Bytes> {
+        let (start, slot) = self.slot(place);
+        let come = slot.wait().map_err(|trouble| {
+            *locked(&self.trouble) = Some(trouble);
+            io::Error::other("the store gives no more of the object")
+        })?;
+        let from = usize::try_from(place - start).map_or(come.len(), |from| from.min(come.len()));
+        Ok(come.slice(from..))
+    }
+
+    /// Asks for a part and for some after it.
+    fn ask(&self, start: u64, window: &mut Window, number: u64, ahead: u64) {
+        for number in number..=number + ahead {
             let from = start + number * PART;
             if from < window.end {
                 window.parts.entry(number).or_insert_with(|| self.fetch(from..window.end.min(from + PART)));
@@ -416,24 +473,31 @@ impl Ranges for Object {
         if place >= self.about.size || bytes.is_empty() {
             return Ok(0);
         }
-        let (start, slot) = self.slot(place);
-        let come = slot.wait().map_err(|trouble| {
-            *locked(&self.trouble) = Some(trouble);
-            io::Error::other("the store gives no more of the object")
-        })?;
-        let from = (place - start) as usize;
-        let part = come.get(from..).unwrap_or_default();
+        let part = self.from(place)?;
         let count = part.len().min(bytes.len());
         bytes[..count].copy_from_slice(&part[..count]);
         Ok(count)
     }
 
-    fn expect(&self, parts: &[Range<u64>]) {
+    fn piece(&self, place: u64, length: usize) -> io::Result<Option<bytes::Bytes>> {
+        if place >= self.about.size {
+            return Ok(None);
+        }
+        let part = self.from(place)?;
+        Ok((part.len() >= length).then(|| part.slice(..length)))
+    }
+
+    fn expect(&self, parts: &[Range<u64>], later: &[Range<u64>]) {
         let mut windows = locked(&self.windows);
-        windows.expected.clear();
-        for part in parts.iter().filter(|part| part.start < part.end.min(self.about.size)) {
-            let mut window = Window { end: part.end.min(self.about.size), parts: BTreeMap::new() };
-            self.ask(part.start, &mut window, 0);
+        let mut before = std::mem::take(&mut windows.expected);
+        // Of what is read later its beginning is enough.
+        let all = parts.iter().map(|part| (part, AHEAD)).chain(later.iter().map(|part| (part, 0)));
+        for (part, ahead) in all.filter(|(part, _)| part.start < part.end.min(self.about.size)) {
+            let end = part.end.min(self.about.size);
+            // What is on its way already is not asked for again.
+            let known = before.remove(&part.start).filter(|window| window.end == end);
+            let mut window = known.unwrap_or_else(|| Window { end, parts: BTreeMap::new() });
+            self.ask(part.start, &mut window, 0, ahead);
             windows.expected.insert(part.start, window);
         }
     }

@@ -1,16 +1,21 @@
 //! Against a small server on loopback, which gives parts of what it holds and misbehaves as it is told.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fedreg_common::data::Values;
 use fedreg_common::exit::Exit;
+use parquet::data_type::DoubleType;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::super::stated::unescaped;
 use super::super::tests::chain;
@@ -26,6 +31,12 @@ enum Manner {
     Breaks,
     /// Knows nothing of parts.
     Whole,
+    /// Takes requests and says nothing.
+    Silent,
+    /// Gives one part after the other, each after a while.
+    Slow,
+    /// Answers with a code.
+    Says(&'static str),
 }
 
 struct Server {
@@ -84,11 +95,20 @@ impl Server {
     }
 
     fn refused(&self, key: &str) -> (Exit, String) {
-        let error = read(self.at(key).place(), &Request::default()).unwrap_err();
+        let error = read(self.at(key).place(), &by_id()).unwrap_err();
         let text = chain(&error);
         assert!(!text.contains("the-secret") && !text.contains("the-key"), "{text}");
         (error.exit(), text)
     }
+}
+
+/// How long a request waits where one is answered after the other, in the order in which they came.
+fn turn() -> Duration {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let (mut last, now) = (LAST.lock().unwrap(), Instant::now());
+    let own = last.map_or(now, |last| last.max(now)) + Duration::from_millis(250);
+    *last = Some(own);
+    own - now
 }
 
 /// Answers the requests of one connection.
@@ -125,8 +145,22 @@ fn answer(
         let error = |stream: &mut TcpStream, code: &str| {
             let body = "<Error><Code>X</Code><AWSAccessKeyId>the-key</AWSAccessKeyId></Error>";
             let body = if head[0].starts_with("HEAD") { "" } else { body };
-            write!(stream, "HTTP/1.1 {code}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+            // Who asked may be gone.
+            let _ = write!(stream, "HTTP/1.1 {code}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         };
+        match manner {
+            Manner::Silent => {
+                // Longer than anybody waits here.
+                thread::sleep(Duration::from_secs(20));
+                return;
+            }
+            Manner::Slow => thread::sleep(turn()),
+            Manner::Says(code) => {
+                error(&mut stream, code);
+                continue;
+            }
+            Manner::Usual | Manner::Refuses | Manner::Breaks | Manner::Whole => {}
+        }
         if manner == Manner::Refuses || field("authorization").is_none_or(|signed| !signed.contains("the-key")) {
             error(&mut stream, "403 Forbidden");
             continue;
@@ -148,12 +182,11 @@ fn answer(
                 (format!("206 Partial Content\r\nContent-Range: bytes {from}-{}/{}", to - 1, bytes.len()), from, to)
             }
         };
-        write!(
+        let _ = write!(
             stream,
             "HTTP/1.1 {code}\r\nContent-Length: {}\r\nETag: {tag}\r\nLast-Modified: Wed, 31 Jan 2024 08:30:00 GMT\r\n\r\n",
             to - from
-        )
-        .unwrap();
+        );
         if head[0].starts_with("GET") {
             if manner == Manner::Breaks && from > 0 {
                 let _ = stream.write_all(&bytes[from..from + (to - from) / 2]);
@@ -170,6 +203,23 @@ fn answer(
 fn rows(count: usize) -> String {
     let row = |at: usize| format!("p{at},{},{:.9}\n", at % 7, (at as f64 * 0.37).sin());
     format!("id,k,x\n{}", (0..count).map(row).collect::<String>())
+}
+
+/// A Parquet file of columns of numbers.
+fn write(file: &Path, names: &[String]) {
+    let columns: String = names.iter().map(|name| format!("required double {name}; ")).collect();
+    let schema = Arc::new(parse_message_type(&format!("message m {{ {columns}}}")).unwrap());
+    let properties = Arc::new(WriterProperties::builder().set_dictionary_enabled(false).build());
+    let mut writer = SerializedFileWriter::new(File::create(file).unwrap(), schema, properties).unwrap();
+    let mut rows = writer.next_row_group().unwrap();
+    for at in 0..names.len() {
+        let numbers: Vec<f64> = (0..20_000).map(|row| f64::from(row) + at as f64).collect();
+        let mut column = rows.next_column().unwrap().unwrap();
+        column.typed::<DoubleType>().write_batch(&numbers, None, None).unwrap();
+        column.close().unwrap();
+    }
+    rows.close().unwrap();
+    writer.close().unwrap();
 }
 
 fn by_id() -> Request {
@@ -230,6 +280,28 @@ fn a_store_that_is_gone_slow_or_refuses_gets_a_sentence_without_a_secret() {
     server.is(Manner::Whole);
     let (exit, text) = server.refused("a.csv");
     assert!(exit == Exit::Unreachable && text.starts_with("s3://trouble/a.csv: the store"), "{text}");
+    for (code, expected, part) in [
+        ("400 Bad Request", Exit::Refused, "refuses the request (400): AWS_REGION may be another than the bucket's"),
+        ("301 Moved Permanently", Exit::Refused, "sends us to another region: set AWS_REGION"),
+        ("429 Too Many Requests", Exit::Unreachable, "the store is busy (429)"),
+        ("503 Slow Down", Exit::Unreachable, "the store fails (503)"),
+    ] {
+        server.is(Manner::Says(code));
+        let (exit, text) = server.refused("a.csv");
+        assert!(exit == expected && text.contains(part), "{code}: {text}");
+    }
+    // One that takes the request and is silent.
+    server.is(Manner::Silent);
+    let (exit, text) = server.refused("a.csv");
+    assert!(exit == Exit::Unreachable && text.contains("the store does not answer within 5 s"), "{text}");
+    // The same in the middle.
+    server.is(Manner::Usual);
+    let source = server.at("a.csv");
+    let mut batches = Batches::open(&source, &by_id(), &Arrival::default()).unwrap();
+    batches.next(10).unwrap().unwrap();
+    server.is(Manner::Silent);
+    let error = std::iter::repeat_with(|| batches.next(50_000)).find_map(Result::err).unwrap();
+    assert!(error.exit() == Exit::Unreachable && chain(&error).contains("does not answer"), "{}", chain(&error));
     // Nobody listens there.
     let address = |address: &str| {
         [
@@ -244,6 +316,9 @@ fn a_store_that_is_gone_slow_or_refuses_gets_a_sentence_without_a_secret() {
     server.knows(&address("http://store.example"));
     let (exit, text) = server.refused("a.csv");
     assert!(exit == Exit::Usage && text.contains("the endpoint must be https"), "{text}");
+    server.knows(&address("https://the-key:the-secret@store.example"));
+    let (exit, text) = server.refused("a.csv");
+    assert!(exit == Exit::Usage && text.contains("AWS_ENDPOINT_URL must hold no key"), "{text}");
     server.knows(&[("AWS_SHARED_CREDENTIALS_FILE", "/nowhere".to_owned())]);
     let (exit, text) = server.refused("a.csv");
     assert!(exit == Exit::Refused && text.contains("no key for the store is known"), "{text}");
@@ -253,6 +328,20 @@ fn a_store_that_is_gone_slow_or_refuses_gets_a_sentence_without_a_secret() {
     }
     let chosen = Stated::new("s3://trouble/a.csv", Some(Chosen::Table("t".into())));
     assert_eq!(read(&chosen, &Request::default()).unwrap_err().exit(), Exit::Usage);
+}
+
+#[test]
+fn a_store_that_is_slow_is_asked_for_no_more_than_it_can_give_in_time() {
+    let server = Server::new("slow");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.parquet");
+    // Each column is a part, and all at once would take longer than a request may.
+    let names: Vec<String> = (0..30).map(|column| format!("x{column}")).collect();
+    write(&file, &names);
+    let object = server.put("a.parquet", &std::fs::read(&file).unwrap());
+    server.is(Manner::Slow);
+    let (there, here) = (read(&object, &Request::default()).unwrap(), read(&file, &Request::default()).unwrap());
+    assert_eq!(there.column("x29").unwrap().values, here.column("x29").unwrap().values);
 }
 
 #[test]

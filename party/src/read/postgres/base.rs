@@ -21,8 +21,8 @@ use super::tls::Tls;
 /// What every reading asks for: all of it in one moment, and nothing else than reading.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Rows come in the same order in every pass, as far as the query leaves it open, and times mean the same everywhere.
-const SETTINGS: &str = "SET LOCAL TimeZone = 'UTC'; SET LOCAL synchronize_seqscans = off; \
+/// Rows come in the same order in every pass, as far as the query leaves it open, and times mean and are written the same everywhere.
+const SETTINGS: &str = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL synchronize_seqscans = off; \
     SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
 
 /// The tables that the transaction has read, those behind materialised views too, by number and by name.
@@ -37,6 +37,13 @@ const RELATIONS: &str = "WITH RECURSIVE read(relation) AS (
         JOIN pg_class c ON c.oid = read.relation JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
         ORDER BY 2, 3";
+
+/// What is said of a statement that no cursor can be of.
+const NO_CURSOR: [SqlState; 3] =
+    [SqlState::SYNTAX_ERROR, SqlState::FEATURE_NOT_SUPPORTED, SqlState::INVALID_CURSOR_DEFINITION];
+
+/// What the crate says where a server asks for a password that it was not given.
+const NO_PASSWORD: &str = "password missing";
 
 /// How long a connection may be silent before it is looked whether the server is still there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -161,7 +168,13 @@ async fn begin(place: &Place, query: &str) -> Result<(Client, String, String, Ve
     let columns = columns(place, &client, query).await?;
     // Planned, it has locked all that it will read.
     let cursor = format!("DECLARE fedreg NO SCROLL CURSOR FOR {query}\n");
-    client.batch_execute(&cursor).await.map_err(&failed)?;
+    client.batch_execute(&cursor).await.map_err(|error| {
+        // It could be prepared: then it is a statement, and none that gives rows and does nothing else.
+        match error.code().is_some_and(|code| NO_CURSOR.contains(code)) {
+            true => ReadError::stated(&place.name, "the query does something else than reading"),
+            false => failed(error),
+        }
+    })?;
     Ok((client, format!("{system} {base}"), snapshot, columns))
 }
 
@@ -278,9 +291,16 @@ pub(super) fn failure(place: &Place) -> impl Fn(Error) -> ReadError {
     move |error| {
         let file = file.clone();
         let Some(said) = error.as_db_error() else {
+            let said = fedreg_proto::output::chain(&error);
+            if said.contains(NO_PASSWORD) {
+                let problem = format!(
+                    "the server asks {user} for a password and none is known: PGPASSWORD and ~/.pgpass can hold it"
+                );
+                return ReadError::Refused { file, problem };
+            }
             let problem = match error.is_closed() {
                 true => "the server has closed the connection".to_owned(),
-                false => format!("the server cannot be spoken to ({})", fedreg_proto::output::chain(&error)),
+                false => format!("the server cannot be spoken to ({said})"),
             };
             return match std::error::Error::source(&error).is_some_and(is_of_certificates) {
                 true => ReadError::Refused { file, problem },
@@ -299,7 +319,9 @@ pub(super) fn failure(place: &Place) -> impl Fn(Error) -> ReadError {
                 ReadError::Refused { file, problem: format!("the server does not let {user} in ({problem})") }
             }
             Some("3D") => ReadError::stated(file, problem),
-            Some("08" | "53" | "57" | "58" | "XX") => ReadError::Unreachable { file, problem },
+            Some("08" | "53" | "57" | "58" | "XX") => {
+                ReadError::Unreachable { file, problem: format!("the server has broken off ({problem})") }
+            }
             _ => ReadError::format(&file, format!("the server refuses the query ({problem})")),
         }
     }

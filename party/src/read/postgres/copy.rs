@@ -168,7 +168,9 @@ impl Kind {
             Kind::Double => Cell::Number(f64::from_be_bytes(bytes.try_into().ok()?)),
             Kind::Numeric => numeric(bytes)?,
             Kind::Text | Kind::Written => Cell::Text(bytes),
-            Kind::Padded => Cell::Text(bytes.trim_ascii_end()),
+            Kind::Padded => {
+                Cell::Text(&bytes[..bytes.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1)])
+            }
             Kind::Date => match whole()? {
                 // Days without end are no day.
                 days if days == i128::from(i32::MAX) || days == i128::from(i32::MIN) => Cell::Missing,
@@ -193,7 +195,8 @@ fn numeric(bytes: &[u8]) -> Option<Cell<'_>> {
     let negative = match u16::from_be_bytes(*sign) {
         0 => false,
         0x4000 => true,
-        // Not a number, and numbers without end.
+        0xd000 => return Some(Cell::Number(f64::INFINITY)),
+        0xf000 => return Some(Cell::Number(f64::NEG_INFINITY)),
         _ => return Some(Cell::Number(f64::NAN)),
     };
     let digits = digits.iter().map(|digit| u16::from_be_bytes(*digit));
@@ -379,6 +382,8 @@ impl super::super::Table for Table {
             (Kind::Date | Kind::Moment { .. }, false) => return refuse(typed::DERIVE),
             _ => {}
         }
+        // However many digits it has.
+        let kind = if kind == Kind::Numeric && id { Kind::Written } else { kind };
         self.picks.push(Pick { name: name.clone(), kind });
         Ok(())
     }

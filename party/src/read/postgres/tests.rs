@@ -40,6 +40,21 @@ impl Server {
         })
     }
 
+    /// The address of another user, who may read everything and has settings of its own, and the folder of its password.
+    fn of_another(&self, name: &str, settings: &[&str]) -> (String, tempfile::TempDir) {
+        let settings: String = settings.iter().map(|setting| format!("ALTER ROLE {name} SET {setting};")).collect();
+        self.run(&format!(
+            "DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN SUPERUSER PASSWORD 'nobody knows'; {settings}"
+        ));
+        let place = Place::read(Path::new(&self.address), &variable).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let passwords = folder.path().join("pass");
+        std::fs::write(&passwords, "*:*:*:*:nobody knows\n").unwrap();
+        private(&passwords);
+        let address = self.address.replace(&format!("//{}@", place.user), &format!("//{name}@"));
+        (format!("{address}?passfile={}", passwords.display()), folder)
+    }
+
     fn query(&self, text: &str) -> Stated {
         Stated::new(&self.address, Some(Chosen::Query(text.to_owned())))
     }
@@ -52,6 +67,12 @@ impl Server {
         let error = read(source, &Request::default()).unwrap_err();
         (error.exit(), chain(&error))
     }
+}
+
+/// Lets nobody but the owner read a file.
+fn private(file: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn numbers(frame: &Frame, name: &str) -> Vec<Option<f64>> {
@@ -120,7 +141,7 @@ fn every_usable_type_is_read_with_nulls_as_missing_and_ids_with_all_their_digits
         texts[0].iter().map(|text| String::from_utf8(text.to_vec()).unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(texts("big"), ["9007199254740993", "", "-9223372036854775808"]);
-    assert_eq!(texts("long")[0], "12345678901234567890.123456789");
+    assert_eq!(texts("long"), ["12345678901234567890.123456789", "", &format!("1{:0>45}", 0)]);
     assert_eq!(texts("amount"), ["1234567890.12", "", "-0.05"]);
     assert_eq!(texts("key"), ["6f9619ff-8b86-d011-b42d-00c04fc964ff", "", "00000000-0000-0000-0000-000000000000"]);
     assert_eq!(texts("day"), ["2024-02-29", "", ""]);
@@ -135,9 +156,51 @@ fn every_usable_type_is_read_with_nulls_as_missing_and_ids_with_all_their_digits
     assert!(text(&columns("moment")).contains("column `moment` is of type timestamptz; it can be an id"));
     assert!(text(&by("double", &["big"])).contains("ids must be text, whole numbers, dates or timestamps"));
     assert!(text(&by("big", &["small"])).contains("the row has no id"));
-    // Text of a time is that of UTC too.
-    let written = server.query("SELECT moment::text AS at, big FROM types WHERE small = -3");
-    assert_eq!(ids(&read(&written, &by("at", &["big"])).unwrap()), ["2024-01-31 08:30:00+00"]);
+    for (value, word) in [("NaN", "NaN"), ("Infinity", "inf"), ("-Infinity", "-inf")] {
+        for of in ["numeric", "float8", "float4"] {
+            let source = server.query(&format!("SELECT 1 AS one, '{value}'::{of} AS x"));
+            let (exit, text) = server.refused(&source);
+            assert!(
+                exit == Exit::Data && text.contains(&format!("column `x`, row 1: `{word}` is not a value")),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn times_are_those_of_utc_whatever_the_server_and_the_user_are_set_to() {
+    let Some(server) = Server::new() else { return };
+    server.run("DROP TABLE IF EXISTS times; CREATE TABLE times AS SELECT 1 AS x, timestamptz '2024-01-31 09:30:00+01' AS moment");
+    let (address, _folder) = server.of_another("tokyo", &["TimeZone = 'Asia/Tokyo'", "DateStyle = 'German'"]);
+    for (column, expected) in [
+        ("moment", "2024-01-31T08:30:00Z"),
+        ("moment::text", "2024-01-31 08:30:00+00"),
+        ("moment::date", "2024-01-31"),
+        ("moment::timestamp", "2024-01-31T08:30:00"),
+    ] {
+        let query = Chosen::Query(format!("SELECT {column} AS at, x FROM times"));
+        let frame = read(&Stated::new(&address, Some(query)), &by("at", &["x"])).unwrap();
+        assert_eq!(ids(&frame), [expected], "{column}");
+    }
+}
+
+#[test]
+fn a_query_that_gives_other_columns_the_second_time_is_refused() {
+    let Some(server) = Server::new() else { return };
+    server.run(
+        "DROP SCHEMA IF EXISTS first, second CASCADE; CREATE SCHEMA first; CREATE SCHEMA second;
+         CREATE TABLE first.turns (x int, y int); INSERT INTO first.turns VALUES (1, 2);
+         CREATE TABLE second.turns (x int, y float8, z int); INSERT INTO second.turns VALUES (3, 4, 5)",
+    );
+    let (address, _folder) = server.of_another("turned", &["search_path = first"]);
+    let source = Stated::new(&address, Some(Chosen::Table("turns".into())));
+    assert_eq!(numbers(&read(&source, &Request::default()).unwrap(), "x"), [Some(1.0)]);
+    // Locks keep the table as it is, and the next connection finds another one by its name.
+    server.run("ALTER ROLE turned SET search_path = second");
+    let (exit, text) = server.refused(&source);
+    let sentence = "the query gives other columns than before: `x` (int4), `y` (float8), `z` (int4), and it gave `x` (int4), `y` (int4)";
+    assert!(exit == Exit::Data && text.ends_with(sentence), "{text}");
 }
 
 #[test]
@@ -207,7 +270,7 @@ fn all_passes_are_of_one_moment_and_the_transaction_can_only_read() {
     ] {
         server.run("CREATE SEQUENCE IF NOT EXISTS counted");
         let (exit, sentence) = server.refused(&server.query(text));
-        assert!([Exit::Usage, Exit::Data].contains(&exit), "{text}: {sentence}");
+        assert_eq!(exit, if text.contains(';') { Exit::Data } else { Exit::Usage }, "{text}: {sentence}");
     }
     assert_eq!(read(&server.query("SELECT * FROM moment -- still"), &Request::default()).unwrap().rows(), 11);
 }
@@ -216,7 +279,7 @@ fn all_passes_are_of_one_moment_and_the_transaction_can_only_read() {
 fn sources_that_read_one_table_have_it_in_common_however_they_are_stated() {
     let Some(server) = Server::new() else { return };
     server.run(
-        "DROP VIEW IF EXISTS adults; DROP MATERIALIZED VIEW IF EXISTS kept; DROP TABLE IF EXISTS visits, others, parts CASCADE;
+        "DROP VIEW IF EXISTS adults CASCADE; DROP TABLE IF EXISTS visits, others, parts CASCADE;
          CREATE TABLE visits AS SELECT i AS id, i % 90 AS age FROM generate_series(1, 100) AS i;
          CREATE TABLE others AS SELECT i AS id FROM generate_series(1, 100) AS i;
          CREATE VIEW adults AS SELECT * FROM visits WHERE age > 17;
@@ -260,22 +323,26 @@ fn servers_that_do_not_let_us_in_or_are_not_there_get_a_sentence_without_a_secre
     let at = |address: String, name: &str| Stated::new(address, Some(Chosen::Table(name.into())));
     let stranger = server.address.replace(&format!("//{}@", place.user), "//stranger@");
     let (exit, text) = server.refused(&at(stranger.clone(), "closed"));
-    assert!(exit == Exit::Refused && text.contains("does not let stranger in"), "{text}");
+    assert!(exit == Exit::Refused && text.contains("asks stranger for a password and none is known"), "{text}");
     let folder = tempfile::tempdir().unwrap();
     let passwords = folder.path().join("pass");
     std::fs::write(&passwords, format!("*:{}:*:stranger:nobody knows\n", place.port)).unwrap();
     let with = format!("{stranger}?passfile={}", passwords.display());
     let (exit, text) = server.refused(&at(with.clone(), "closed"));
     assert!(exit == Exit::Refused && text.contains("can be read by others: chmod 600"), "{text}");
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&passwords, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
+    private(&passwords);
+    let wrong = folder.path().join("wrong");
+    std::fs::write(&wrong, "*:*:*:*:a guess\n").unwrap();
+    private(&wrong);
+    let (exit, text) = server.refused(&at(format!("{stranger}?passfile={}", wrong.display()), "closed"));
+    assert!(exit == Exit::Refused && text.contains("does not let stranger in"), "{text}");
+    assert!(!text.contains("a guess") && !text.contains("nobody knows"), "{text}");
     let (exit, text) = server.refused(&at(with.clone(), "closed"));
     assert!(exit == Exit::Refused && text.ends_with("permission denied for table closed"), "{text}");
     server.run("GRANT SELECT ON closed TO stranger");
     assert_eq!(read(&at(with, "closed"), &Request::default()).unwrap().rows(), 1);
-    let none = server.address.replace(&format!("/{}", place.database), "/nowhere");
+    let (machine, _) = server.address.rsplit_once('/').unwrap();
+    let none = format!("{machine}/nowhere");
     let (exit, text) = server.refused(&at(none, "closed"));
     assert!(exit == Exit::Usage && text.contains("database \"nowhere\" does not exist"), "{text}");
     let gone = server.address.replace(&format!(":{}", place.port), ":1");
@@ -377,10 +444,7 @@ fn passwords_come_from_the_environment_or_from_a_file_that_is_the_owners_alone()
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pass");
     std::fs::write(&file, "# a line\nother:*:*:*:no\ndb.example:5432:coh\\:ort:ana:a:b\\\\c\n*:*:*:*:any\n").unwrap();
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    }
+    private(&file);
     let password = |text: &str, variables: &[(&str, &str)]| {
         let variables: BTreeMap<String, String> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

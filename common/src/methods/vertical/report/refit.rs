@@ -20,7 +20,7 @@ pub(super) fn first(report: &Report, of: &Refit) -> Section {
         false => "the noised tables that had opened in it",
     };
     let sentence = format!("Sub-model of run {run}, computed from {what}; nothing left this party.");
-    Section::new("Sub-model").line(format!("{sentence}\nLeft out: {without}.\n")).page(html! {
+    Section::new("Sub-model").boxed().line(format!("{sentence}\nLeft out: {without}.\n")).page(html! {
         p { (sentence) }
         p { "Left out: " (without) "." }
     })
@@ -30,6 +30,14 @@ pub(super) fn first(report: &Report, of: &Refit) -> Section {
 fn without(dropped: &[Dropped]) -> String {
     let named: Vec<String> = dropped.iter().map(|term| format!("{} ({})", visible(&term.term), term.party)).collect();
     if named.is_empty() { "no term of the fit".to_string() } else { named.join(", ") }
+}
+
+/// In place of the account of the privacy of a sealed study.
+pub(super) fn no_account() -> Section {
+    Section::new("Privacy").remark(html! {
+        "Nothing was charged to a privacy budget: sealed mode adds no noise. What the run rests on, and what opened in it, stands in its own report; "
+        "a refit opens nothing more."
+    })
 }
 
 /// In place of who saw what.

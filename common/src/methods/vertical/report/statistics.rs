@@ -53,7 +53,8 @@ pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
         columns.push(party.parties(rows.iter().map(|row| Some(row.party)), colours));
     }
     columns.push(Column::right(name, cells(rows.iter().map(|row| row.ratio))));
-    if rows.iter().any(|row| row.ratio_low.is_some()) {
+    let with_intervals = rows.iter().any(|row| row.ratio_low.is_some());
+    if with_intervals {
         columns.push(Column::right("2.5 %", cells(rows.iter().map(|row| row.ratio_low))));
         columns.push(Column::right("97.5 %", cells(rows.iter().map(|row| row.ratio_high))));
     }
@@ -62,7 +63,10 @@ pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
         " by, the other columns unchanged; an interval that holds 1 is compatible with no effect."
     };
     let plain = "Exponentials of the estimates and of the ends of their intervals. That of the intercept belongs to columns of zero.";
-    let remark = style.covered.unwrap_or(plain);
+    let remark = match with_intervals {
+        true => style.covered.unwrap_or(plain),
+        false => "Exponentials of the estimates. That of the intercept belongs to columns of zero.",
+    };
     Some(
         Section::new(&format!("{name}s"))
             .figure(plot::ratios(&rows, name, style.parties), caption)

@@ -1,5 +1,7 @@
 //! What the leader of several parties compares with each of the others before a fit.
 
+use rayon::prelude::*;
+
 use crate::conversation::Refusal;
 use crate::data::align::Mask;
 use crate::id::Role;
@@ -74,11 +76,13 @@ impl Agreeing {
     fn compare(&self, role: Role, lines: &mut Lines, bodies: Vec<Body>) -> Result<Vec<Shared>, Abort> {
         let study = self.prepared.study();
         let mut theirs = Vec::new();
-        for (line, body) in lines.0.iter_mut().zip(bodies) {
+        let keys: Vec<[u8; 32]> = lines.0.iter().map(|line| line.key).collect();
+        // One of these takes as long as a tenth of a round.
+        let own: Vec<_> = keys.par_iter().map(|key| Compared::shared(&*self.prepared, key)).collect();
+        for ((line, body), own) in lines.0.iter_mut().zip(bodies).zip(own) {
             let Body::Shared(shared) = body else { return Err(line.said_instead(&body, "digests of shared columns")) };
-            let (peer, key) = (line.peer, line.key);
-            let own = Compared::shared(&*self.prepared, &key)?;
-            agree::compare_shared(study, &own, &shared, (role, peer))?;
+            let peer = line.peer;
+            agree::compare_shared(study, &own?, &shared, (role, peer))?;
             let rows = &self.prepared.encoded()?.block;
             agree::enough_rows(study, role, rows, shared.columns).map_err(|refusal| refused(peer, refusal))?;
             line.columns = shared.columns as usize;
@@ -99,9 +103,9 @@ pub(super) fn answer(lines: &mut Lines, prepared: &Prepared, theirs: &[Shared], 
     for (at, line) in lines.0.iter_mut().enumerate() {
         let mut others = theirs.iter().enumerate().filter(|(other, _)| *other != at);
         let basis = allows && others.all(|(_, shared)| shared.basis);
-        let shared = Compared::shared(prepared, &line.key)?;
         let columns = all - line.columns as u32;
-        line.leg().say(Body::Shared(Shared { columns, basis, ..shared }));
+        // The digests are those that were compared.
+        line.leg().say(Body::Shared(Shared { columns, basis, ..theirs[at].clone() }));
     }
     Ok(all - own)
 }

@@ -14,8 +14,8 @@ use crate::privacy::release::Released;
 use crate::session::{Abort, Order, PeerFault, Session, Turn};
 use crate::study::{Study, Vertical};
 
-use super::agree::{Compared, proof, same_rows};
-use super::message::{Body, Dealt, Message};
+use super::agree::{Compared, same_rows};
+use super::message::{Body, Dealt, Message, Rows};
 use super::session::Progress;
 
 mod agree;
@@ -311,7 +311,8 @@ impl Lines {
             };
             line.key = key;
             same_rows(table, (role, line.peer), &key, &theirs).map_err(|refusal| refused(line.peer, refusal))?;
-            line.leg().say(Body::Rows(proof(table, None, &key)));
+            // The digest is that which was compared.
+            line.leg().say(Body::Rows(Rows { key: None, rows: table.rows(), ids: theirs.ids }));
         }
         Ok(())
     }
