@@ -224,6 +224,12 @@ mutate "a block of rows left out of a gradient" $kernels \
     's/vector\.chunks\(BLOCK_ROWS\)\.enumerate\(\) \{/vector.chunks(BLOCK_ROWS).enumerate().skip(1) {/' linalg::kernels rows::tests
 mutate "blocks at the end summed up twice" $kernels \
     's/let rest = a\[whole\.\.\]\.chunks/let rest = a[whole.saturating_sub(BLOCK_ROWS)..].chunks/' linalg::kernels
+mutate "the second vector of two by the coefficients of the first" $kernels \
+    's/\(\(\*two \+ t \* a\)/((*two + p * a)/' linalg::kernels
+mutate "a direction left in another of its round" common/src/methods/vertical/subspace.rs \
+    's/kernels::subtract\(share, direction, values\);//' subspace::tests::directions_are
+mutate "an offset in a study's formula without its place" common/src/data/formula.rs \
+    's/formula\.places\.offset = self\.place\(start\);/formula.places.offset = 1;/' study::tests::what_a_partys
 mutate "a column of four read twice" $kernels 's/\+ q \* b\)/+ q * a)/' linalg::kernels rows::tests
 mutate "a strip of rows counted twice in a pass" common/src/methods/vertical/rows.rs \
     's/for strip in strips \{/let mut strips = strips;\n        if let Some(last) = strips.pop() {\n            strips.extend([Strip { gradients: last.gradients.clone(), scales: last.scales.clone() }, last]);\n        }\n        for strip in strips {/' rows::tests
@@ -318,6 +324,8 @@ mutate "settings without end" proto/src/files.rs \
     's/MAX_FILE_BYTES: u64 = 4 << 20/MAX_FILE_BYTES: u64 = 16 << 20/' a_file_too_large
 
 where=(-p fedreg-proto --test edge)
+mutate "a vector sent without its first number" proto/src/convert/encode.rs \
+    's/cast_slice\(&self\.0\)/cast_slice(self.0.get(1..).unwrap_or_default())/' frames::
 mutate "answers of a merge heard twice" proto/src/merge.rs \
     's/if merged\.pass\(\) == asking\.pass\n/if merged.pass() == u32::MAX\n/' a_line_that_is_lost_is_opened_again
 mutate "rounds that no run reaches" proto/src/convert/star.rs \
@@ -754,6 +762,8 @@ mutate "an F test of as many degrees of freedom as rows" common/src/fit/measures
 
 where=(-p fedreg-tests --test all)
 several=common/src/methods/vertical/several
+mutate "columns that several hold not compared" $several/agree.rs \
+    's/agree::compare_shared\(study, &own\?, &shared, \(role, peer\)\)\?;/own?;/' several::a_party_that_holds_another_outcome
 mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
     's/filter\(\|\(place, _\)\| \*place != at\)/filter(|(place, _)| *place != at \&\& *place != 1)/' several::several_parties
 mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \

@@ -240,6 +240,28 @@ fn a_party_that_holds_other_rows_is_named() {
 }
 
 #[test]
+fn a_party_that_holds_another_outcome_is_named() {
+    let glm = glm("gaussian_diabetes");
+    let study = study(&glm.case, 3, "all", "");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other.csv");
+    let text = std::fs::read_to_string(glm.case.file()).unwrap();
+    let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let outcome = lines[0].iter().position(|name| *name == glm.case.outcome).unwrap();
+    // One cell in the last row.
+    lines.last_mut().unwrap()[outcome] = "0.5";
+    std::fs::write(&file, lines.iter().map(|cells| cells.join(",") + "\n").collect::<String>()).unwrap();
+    for named in ["ben", "cleo"] {
+        let named: Role = named.parse().unwrap();
+        let frame = |role| frame(&study, role, &if role == named { file.clone() } else { glm.case.file() });
+        let ended = run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap();
+        let abort = ended.results.iter().flatten().find_map(|result| result.as_ref().err()).expect("refused");
+        let expected = format!("the outcome `{}` differs between anna and {named}", glm.case.outcome);
+        assert!(abort.to_string().contains(&expected), "{abort}");
+    }
+}
+
+#[test]
 fn columns_that_depend_on_those_of_earlier_parties_are_set_aside_wherever_they_are() {
     let glm = glm("gaussian_collinear_across");
     let columns: Vec<String> = glm.case.alice.iter().chain(&glm.case.bob).cloned().collect();

@@ -17,8 +17,8 @@ use fedreg_common::report::{INTERCEPT, Report};
 use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
-    CoordinatorTerms, CovarianceTerms, FitTerms, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model, OpensTo,
-    PartyTerms, PenaltyTerms, PredictionTerms, Protocol, RowTerms, SealedTerms, StudyFile,
+    CoordinatorTerms, CovarianceTerms, FitTerms, HeldBy, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model,
+    OpensTo, PartyTerms, PenaltyTerms, PredictionTerms, Protocol, RowTerms, SealedTerms, StudyFile,
 };
 use fedreg_party::check::size;
 use fedreg_party::config::{Config, DataTerms, LedgerTerms, MatchConfig, Overrides, PolicyTerms};
@@ -438,14 +438,17 @@ pub(crate) fn study(
         };
         (role, PartyTerms { certificate: role.name().to_string(), columns, formula, row_norm: None })
     };
-    let shared =
-        |column: &Option<String>| column.clone().map(|column| HeldColumn { column, held_by: Default::default() });
+    let parties: BTreeMap<Role, PartyTerms> = parties.into_iter().map(party).collect();
+    // The word for those who hold a column together.
+    let together = if parties.keys().eq(&[Role::Alice, Role::Bob]) { HeldBy::Both } else { HeldBy::All };
+    let shared = |column: &Option<String>| column.clone().map(|column| HeldColumn { column, held_by: together });
+    let held_by = if arguments.outcome_at.is_shared() { together } else { arguments.outcome_at };
     StudyFile {
         id: "demo".to_string(),
         protocol: Protocol::Vertical,
         mode: Mode::Plain,
         privacy: None,
-        parties: parties.into_iter().map(party).collect(),
+        parties,
         leader: arguments.leader,
         coordinator: CoordinatorTerms::default(),
         dealer: None,
@@ -458,7 +461,7 @@ pub(crate) fn study(
             ..SealedTerms::default()
         }),
         model: Model { family: arguments.family, ..Model::default() },
-        outcome: HeldColumn { column: outcome, held_by: arguments.outcome_at },
+        outcome: HeldColumn { column: outcome, held_by },
         offset: shared(&arguments.offset),
         weights: shared(&arguments.weights),
         columns: BTreeMap::new(),

@@ -132,51 +132,25 @@ impl View<'_> {
     /// Who gets a kind of value of a party.
     fn receiver(&self, role: Role, declaration: Declaration) -> String {
         let study = self.study;
-        let peer = || study.peer(role).to_string();
         let Some(leader) = study.leader_of_several() else {
-            return match declaration {
-                Declaration::Prediction => study.result_to().to_string(),
-                Declaration::PartialPrediction
-                | Declaration::Outcome
-                | Declaration::Weights
-                | Declaration::Basis
-                | Declaration::ProjectionTable
-                | Declaration::Summary
-                | Declaration::MissingRows
-                | Declaration::Coefficients
-                | Declaration::Covariance
-                | Declaration::BatchEstimate
-                | Declaration::BatchGram
-                | Declaration::GradientSum
-                | Declaration::FeatureStatistics
-                | Declaration::FeatureSolution
-                | Declaration::RecordUpdate
-                | Declaration::Masked
-                | Declaration::CrossProducts
-                | Declaration::MatchCounts
-                | Declaration::Membership
-                | Declaration::SameRecords
-                | Declaration::Undeclarable => peer(),
-            };
+            // New rows are scored for the party that the study names.
+            let scored = declaration == Declaration::Prediction;
+            return if scored { study.result_to() } else { study.peer(role) }.to_string();
         };
-        let leads = leader == role;
+        if leader == role {
+            return "each of the others".to_string();
+        }
         match declaration {
-            Declaration::Masked if !leads => format!("all others, by way of {leader}"),
-            Declaration::CrossProducts if !leads && study.guarantee.opens_to_both() => {
-                format!("all others, by way of {leader}")
-            }
-            Declaration::Coefficients if !leads => format!("{leader}, who tells all others"),
-            Declaration::PartialPrediction if !leads => {
-                format!("{leader}, which sees them singly; others see them in sums")
-            }
-            Declaration::PartialPrediction
-            | Declaration::Outcome
+            Declaration::Masked => by_way_of(leader),
+            Declaration::CrossProducts if study.guarantee.opens_to_both() => by_way_of(leader),
+            Declaration::Coefficients => format!("{leader}, who tells all others"),
+            Declaration::PartialPrediction => format!("{leader}, which sees them singly; others see them in sums"),
+            Declaration::Outcome
             | Declaration::Weights
             | Declaration::Basis
             | Declaration::ProjectionTable
             | Declaration::Summary
             | Declaration::MissingRows
-            | Declaration::Coefficients
             | Declaration::Covariance
             | Declaration::Prediction
             | Declaration::BatchEstimate
@@ -185,42 +159,28 @@ impl View<'_> {
             | Declaration::FeatureStatistics
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate
-            | Declaration::Masked
             | Declaration::CrossProducts
             | Declaration::MatchCounts
             | Declaration::Membership
             | Declaration::SameRecords
-            | Declaration::Undeclarable => match leads {
-                true => "each of the others".to_string(),
-                false => leader.to_string(),
-            },
+            | Declaration::Undeclarable => leader.to_string(),
         }
     }
 
     fn receiver_of_noised(&self, role: Role, kind: NoisedKind) -> String {
         let Some(leader) = self.study.leader_of_several() else { return self.study.peer(role).to_string() };
-        match (kind, leader == role) {
-            (NoisedKind::Share | NoisedKind::Shares, false) => {
+        if leader == role {
+            return "all others".to_string();
+        }
+        match kind {
+            NoisedKind::Share | NoisedKind::Shares => {
                 format!("{leader}, who opens the tables and sends what opened to all")
             }
-            (
-                NoisedKind::Predictions
-                | NoisedKind::Coefficients
-                | NoisedKind::Masked
-                | NoisedKind::MaskedFactors
-                | NoisedKind::Statistics,
-                false,
-            ) => format!("all others, by way of {leader}"),
-            (
-                NoisedKind::Predictions
-                | NoisedKind::Coefficients
-                | NoisedKind::Masked
-                | NoisedKind::MaskedFactors
-                | NoisedKind::Statistics
-                | NoisedKind::Share
-                | NoisedKind::Shares,
-                true,
-            ) => "all others".to_string(),
+            NoisedKind::Predictions
+            | NoisedKind::Coefficients
+            | NoisedKind::Masked
+            | NoisedKind::MaskedFactors
+            | NoisedKind::Statistics => by_way_of(leader),
         }
     }
 
@@ -533,4 +493,9 @@ pub(super) fn through_the_coordinator(study: &Study<Vertical>) -> bool {
         Some(MatchProtocol::Coordinator) => true,
         Some(MatchProtocol::Direct | MatchProtocol::Linked) | None => false,
     }
+}
+
+/// Receivers of what the leader of several passes on.
+fn by_way_of(leader: Role) -> String {
+    format!("all others, by way of {leader}")
 }

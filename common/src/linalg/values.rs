@@ -20,6 +20,13 @@ impl FromIterator<f64> for Values {
     }
 }
 
+impl Values {
+    /// The vector to change: in the memory that it has where nobody else keeps it, else a copy.
+    pub fn into_own(self) -> Vec<f64> {
+        Arc::unwrap_or_clone(self.0)
+    }
+}
+
 impl Deref for Values {
     type Target = Vec<f64>;
 
@@ -84,6 +91,14 @@ mod tests {
         drop(sent);
         assert_eq!(spares.take(3), Values::from(vec![0.0; 3]));
         assert_eq!(spares.take(2).as_ptr(), place);
+        // Somebody's own is a copy as long as another keeps the vector.
+        let (place, kept) = (values.as_ptr(), values.clone());
+        let copy = kept.into_own();
+        assert!(copy.as_ptr() != place && copy == *values);
+        let alone = Values::from(vec![3.0]);
+        let place = alone.as_ptr();
+        let own = alone.into_own();
+        assert!(own.as_ptr() == place && own == [3.0]);
         // One that nobody else keeps is left where it is.
         let place = values.as_ptr();
         spares.renew(&mut values);

@@ -177,7 +177,7 @@ impl Table {
             ranges.map(|(start, length)| start..start.saturating_add(length)).collect()
         };
         let later = groups[self.group..].iter().find(|group| group.num_rows() != 0).map(parts);
-        self.bytes.expect(&parts(&groups[index]), &later.unwrap_or_default());
+        self.bytes.announce(&parts(&groups[index]), &later.unwrap_or_default());
         Ok(true)
     }
 }

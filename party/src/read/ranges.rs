@@ -29,7 +29,7 @@ pub(super) trait Ranges: Send + Sync {
     }
 
     /// Says which parts are read next, each from its beginning on, and which after these, so that they can be on their way.
-    fn expect(&self, _parts: &[Range<u64>], _later: &[Range<u64>]) {}
+    fn announce(&self, _parts: &[Range<u64>], _later: &[Range<u64>]) {}
 }
 
 impl Ranges for File {
@@ -58,7 +58,7 @@ impl Rest {
     /// All of it, which is read to the end.
     pub(super) fn all(ranges: Arc<dyn Ranges>) -> Rest {
         let all = 0..ranges.size();
-        ranges.expect(std::slice::from_ref(&all), &[]);
+        ranges.announce(std::slice::from_ref(&all), &[]);
         Rest { ranges, place: 0 }
     }
 }

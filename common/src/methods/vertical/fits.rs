@@ -408,8 +408,10 @@ impl Fits {
         if partial.round != round {
             return Err(PeerFault::Round { came: partial.round, expected: round });
         }
-        // An empty vector stands for zeros: the leader's start.
-        sound(&partial, self.exchanged(block), follower)?;
+        // An empty vector stands for zeros: the leader's start. The parts of a sum of several are sound one by one.
+        if self.followers.is_none() {
+            sound(&partial, self.exchanged(block), follower)?;
+        }
         if next_fit {
             self.leave(encoded, Termination::Converged);
             self.rounds_before += self.round;
@@ -595,12 +597,20 @@ impl Fits {
     fn unsettled(&self, block: &Block) -> f64 {
         let Some(followers) = &self.followers else { return 0.0 };
         let outcome = block.outcome();
-        let root = |row: usize| outcome.weights.as_ref().map_or(1.0, |weights| weights[row]).sqrt();
+        let roots = |start: usize, moved: &mut [f64]| {
+            if let Some(weights) = &outcome.weights {
+                moved.iter_mut().zip(&weights[start..]).for_each(|(moved, weight)| *moved *= weight.sqrt());
+            }
+        };
         let moved = match outcome.family {
-            Family::Gaussian => followers.unsettled(root),
+            Family::Gaussian => followers.unsettled(roots),
             // A variance is at most a quarter.
-            Family::Binomial => followers.unsettled(|row| 0.25 * root(row)),
-            Family::Poisson => followers.unsettled(|row| root(row) * outcome.family.variance(block.predictor(row))),
+            Family::Binomial => 0.25 * followers.unsettled(roots),
+            Family::Poisson => followers.unsettled(|start, moved| {
+                roots(start, moved);
+                let rows = moved.iter_mut().enumerate();
+                rows.for_each(|(i, moved)| *moved *= outcome.family.variance(block.predictor(start + i)));
+            }),
         };
         moved / (block.weight_sum().sqrt() * outcome.spread)
     }

@@ -5,9 +5,11 @@
 //! extrapolation puts it. Nothing that is sent to a follower depends on how it arose: a follower fits its block exactly to what comes.
 
 use nalgebra::DVector;
+use rayon::prelude::*;
 
 use super::message::Partial;
 use super::rows;
+use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{Spares, Values};
 
 /// A vector adds a dimension to what a follower has shown when this share of it lies outside of the earlier ones. Of a smaller one
@@ -142,17 +144,23 @@ impl Followers {
     }
 
     /// How far answers were from where the round started, those that earlier followers did not know when they answered: the sum of the
-    /// lengths, each row counted with the square of what `scale` gives for it.
-    pub(super) fn unsettled(&self, scale: impl Fn(usize) -> f64 + Sync) -> f64 {
+    /// lengths, after `scale` has multiplied the rows of a strip by what each counts.
+    pub(super) fn unsettled(&self, scale: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
         let moved = |follower: &Follower| {
             let heard = follower.heard.as_ref().map_or(&self.nothing, |heard| &heard.values);
-            let start = &follower.start;
-            let squares = match start.len() == heard.len() {
-                true => rows::sum_by_strips(heard.len(), |row| (scale(row) * (heard[row] - start[row])).powi(2)),
+            let strips = heard.par_chunks(STRIP_ROWS).enumerate().map(|(part, heard)| {
+                let start = part * STRIP_ROWS;
+                let mut moved = [0.0; STRIP_ROWS];
+                let moved = &mut moved[..heard.len()];
+                moved.copy_from_slice(heard);
                 // An empty vector stands for zeros.
-                false => rows::sum_by_strips(heard.len(), |row| (scale(row) * heard[row]).powi(2)),
-            };
-            squares.sqrt()
+                if !follower.start.is_empty() {
+                    kernels::subtract(1.0, &follower.start[start..start + heard.len()], moved);
+                }
+                scale(start, moved);
+                kernels::dot(moved, moved)
+            });
+            strips.collect::<Vec<f64>>().into_iter().sum::<f64>().sqrt()
         };
         self.followers.iter().skip(1).map(moved).sum()
     }

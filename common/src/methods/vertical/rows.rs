@@ -137,13 +137,6 @@ pub(super) fn ordered_sum(rows: usize, term: impl Fn(usize) -> f64 + Sync) -> f6
     terms.into_iter().sum()
 }
 
-/// A sum over the rows, added up over strips and then over these.
-pub(super) fn sum_by_strips(rows: usize, term: impl Fn(usize) -> f64 + Sync) -> f64 {
-    let starts: Vec<usize> = (0..rows).step_by(STRIP_ROWS).collect();
-    let strips = starts.into_par_iter().map(|start| (start..rows.min(start + STRIP_ROWS)).map(&term).sum());
-    strips.collect::<Vec<f64>>().into_iter().sum()
-}
-
 /// One number a row, in parallel.
 pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
     values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
@@ -248,7 +241,6 @@ mod tests {
         assert!(sum_of(&[&a, &b, &c]) == plain(&[&a, &b, &c]));
         assert!(sum_of(&[&a, &b, &c, &a]) == plain(&[&a, &b, &c, &a]));
         assert_eq!(ordered_sum(5000, |row| row as f64), 12_497_500.0);
-        assert_eq!(sum_by_strips(5000, |row| row as f64), 12_497_500.0);
         // A step is shortened by what it moves most, and looked at only where it might be long.
         let long = |start: usize, moved: &mut [f64]| {
             moved.iter_mut().enumerate().for_each(|(i, moved)| *moved = if start + i == 4711 { -400.0 } else { 1.0 });

@@ -182,7 +182,7 @@ impl Shown {
         {
             return None;
         }
-        let (values, length, whole) = new_in(vector, last.as_ref().map(|last| last.as_slice()));
+        let (values, length, whole) = new_in(vector, last);
         Some(Change {
             partner,
             values,
@@ -280,8 +280,8 @@ impl Shown {
     }
 
     /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
-    /// `known` ones came in the same round; they are taken out once more where no more than this share
-    /// is left.
+    /// `known` ones came in the same round; they are taken out once more where no more than this share is
+    /// left.
     fn settle(&mut self, block: &Block, mut change: Change, known: usize, again: f64) {
         let weights = block.outcome().weights.as_deref();
         change.others.resize(self.directions.len(), 0.0);
@@ -302,8 +302,10 @@ impl Shown {
                 break;
             }
         }
-        let Change { partner, mut values, length, noise, own, others, .. } = change;
-        let (rest, root, noise) = (squares(&values).sqrt(), (values.len() as f64).sqrt(), noise.sqrt());
+        let Change { partner, mut values, length, left, noise, own, others } = change;
+        // Of one partner in the order of the rows, as it always was: the bits of a fit between two follow from it.
+        let rest = if self.partners.len() > 1 { left } else { squares(&values).sqrt() };
+        let (root, noise) = ((values.len() as f64).sqrt(), noise.sqrt());
         if !(rest > NOVELTY * length && noise <= NOISE * rest) {
             return;
         }
@@ -518,7 +520,8 @@ impl Shown {
         let column = |j: usize| self.column(block, first + j, start);
         let own = block.columns() - first;
         if self.partners.len() > 1 {
-            // Many directions: several are read at a time, as columns are.
+            // Of several there are many, which are read some at a time. Those of one partner are added up row by row, as they always were: the
+            // bits of a fit between two follow from it.
             return Strip::new(block.outcome(), start, predictors, (own + self.directions.len(), column), &[]);
         }
         let further: Vec<&[f64]> = self.directions().collect();
@@ -577,17 +580,16 @@ fn strips(vectors: &mut [Change]) -> Vec<Vec<&mut [f64]>> {
     strips
 }
 
-/// What is new in a vector since the last one, its length, and that of the vector.
-fn new_in(vector: &[f64], last: Option<&[f64]>) -> (Vec<f64>, f64, f64) {
-    let mut new = vec![0.0; vector.len()];
-    let strips = new.par_chunks_mut(STRIP_ROWS).zip(vector.par_chunks(STRIP_ROWS)).enumerate();
-    let squares = strips.map(|(part, (new, vector))| {
-        match last.map(|last| &last[part * STRIP_ROWS..]) {
-            Some(last) => {
-                new.iter_mut().zip(vector).zip(last).for_each(|((new, value), before)| *new = value - before);
-            }
-            None => new.copy_from_slice(vector),
-        }
+/// What is new in a vector since the last one, its length, and that of the vector. It is written over the last one where nobody else
+/// keeps that: memory that is new costs more.
+fn new_in(vector: &[f64], last: Option<Values>) -> (Vec<f64>, f64, f64) {
+    let mut new = match last {
+        Some(last) if last.len() == vector.len() => last.into_own(),
+        Some(_) | None => vec![0.0; vector.len()],
+    };
+    let strips = new.par_chunks_mut(STRIP_ROWS).zip(vector.par_chunks(STRIP_ROWS));
+    let squares = strips.map(|(new, vector)| {
+        new.iter_mut().zip(vector).for_each(|(new, value)| *new = value - *new);
         (kernels::ordered_of_blocks(new, new), kernels::ordered_of_blocks(vector, vector))
     });
     let (of_new, whole): (Vec<Vec<f64>>, Vec<Vec<f64>>) = squares.unzip();

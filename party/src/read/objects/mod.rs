@@ -2,7 +2,8 @@
 
 #[cfg(feature = "s3")]
 mod store;
-#[cfg(all(test, feature = "s3"))]
+#[cfg(feature = "s3")]
+#[cfg(test)]
 mod tests;
 
 use std::path::Path;

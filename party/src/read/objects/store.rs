@@ -487,7 +487,7 @@ impl Ranges for Object {
         Ok((part.len() >= length).then(|| part.slice(..length)))
     }
 
-    fn expect(&self, parts: &[Range<u64>], later: &[Range<u64>]) {
+    fn announce(&self, parts: &[Range<u64>], later: &[Range<u64>]) {
         let mut windows = locked(&self.windows);
         let mut before = std::mem::take(&mut windows.expected);
         // Of what is read later its beginning is enough.

@@ -101,7 +101,16 @@ async fn copy(held: &Held, picks: &[Pick], say: &SyncSender<Said>) -> Result<Sai
     same(place.name.as_str(), &held.columns, &base::columns(place, &client, &held.query).await?)?;
     let list = picks.iter().map(|pick| match pick.kind {
         Kind::Written => format!("{}::text", base::quoted(&pick.name)),
-        _ => base::quoted(&pick.name),
+        Kind::Truth
+        | Kind::Whole
+        | Kind::Unsigned
+        | Kind::Single
+        | Kind::Double
+        | Kind::Numeric
+        | Kind::Text
+        | Kind::Padded
+        | Kind::Date
+        | Kind::Moment { .. } => base::quoted(&pick.name),
     });
     let list = list.collect::<Vec<_>>().join(", ");
     // A comment at its end must not take the bracket along.

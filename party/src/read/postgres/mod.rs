@@ -9,7 +9,8 @@ mod base;
 mod copy;
 #[cfg(feature = "postgres")]
 mod dsn;
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(feature = "postgres")]
+#[cfg(test)]
 mod tests;
 #[cfg(feature = "postgres")]
 mod tls;

@@ -180,7 +180,7 @@ fn times_are_those_of_utc_whatever_the_server_and_the_user_are_set_to() {
         ("moment::timestamp", "2024-01-31T08:30:00"),
     ] {
         let query = Chosen::Query(format!("SELECT {column} AS at, x FROM times"));
-        let frame = read(&Stated::new(&address, Some(query)), &by("at", &["x"])).unwrap();
+        let frame = read(Stated::new(&address, Some(query)), &by("at", &["x"])).unwrap();
         assert_eq!(ids(&frame), [expected], "{column}");
     }
 }
@@ -249,7 +249,7 @@ fn all_passes_are_of_one_moment_and_the_transaction_can_only_read() {
     let changed = server.run_as(&server.address, "SET lock_timeout = '200ms'; TRUNCATE moment");
     assert!(changed.unwrap_err().as_db_error().unwrap().message().contains("lock timeout"));
     // Another process begins with what is there now.
-    assert_eq!(read(&server.query("SELECT * FROM moment -- now"), &Request::default()).unwrap().rows(), 11);
+    assert_eq!(read(server.query("SELECT * FROM moment -- now"), &Request::default()).unwrap().rows(), 11);
     let says = |name: &str| {
         let source =
             server.query(&format!("SELECT current_setting('{name}') AS says, i AS x FROM generate_series(1, 2) AS i"));
@@ -272,7 +272,7 @@ fn all_passes_are_of_one_moment_and_the_transaction_can_only_read() {
         let (exit, sentence) = server.refused(&server.query(text));
         assert_eq!(exit, if text.contains(';') { Exit::Data } else { Exit::Usage }, "{text}: {sentence}");
     }
-    assert_eq!(read(&server.query("SELECT * FROM moment -- still"), &Request::default()).unwrap().rows(), 11);
+    assert_eq!(read(server.query("SELECT * FROM moment -- still"), &Request::default()).unwrap().rows(), 11);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn servers_that_do_not_let_us_in_or_are_not_there_get_a_sentence_without_a_secre
     let (exit, text) = server.refused(&at(with.clone(), "closed"));
     assert!(exit == Exit::Refused && text.ends_with("permission denied for table closed"), "{text}");
     server.run("GRANT SELECT ON closed TO stranger");
-    assert_eq!(read(&at(with, "closed"), &Request::default()).unwrap().rows(), 1);
+    assert_eq!(read(at(with, "closed"), &Request::default()).unwrap().rows(), 1);
     let (machine, _) = server.address.rsplit_once('/').unwrap();
     let none = format!("{machine}/nowhere");
     let (exit, text) = server.refused(&at(none, "closed"));
@@ -391,7 +391,7 @@ fn tls_is_spoken_to_a_server_whose_name_and_authority_are_known() {
             )),
         )
     };
-    assert_eq!(ids(&read(&at("localhost", &authority), &by("says", &["x"])).unwrap()), ["true"]);
+    assert_eq!(ids(&read(at("localhost", &authority), &by("says", &["x"])).unwrap()), ["true"]);
     // The certificate is of `localhost`.
     let (exit, text) = server.refused(&at("127.0.0.1", &authority));
     assert!(exit == Exit::Refused && text.contains("certificate"), "{text}");

@@ -488,10 +488,13 @@ fn a_peer_that_states_a_cap_below_the_cost_of_the_run_is_refused() {
 
 #[test]
 fn a_row_that_cannot_be_used_becomes_zeros_and_leaves_the_others_as_they_are() {
-    let study = study("epsilon = 1.0\n");
+    rows_that_cannot_be_used_become_zeros(&study("epsilon = 1.0\n"));
+}
+
+/// Two spoiled rows are zeros in the tables of both, all others are the bits of before, and a check names the row.
+fn rows_that_cannot_be_used_become_zeros(study: &Arc<Study<Vertical>>) {
     for role in [Role::Alice, Role::Bob] {
-        let (sound, _) = table(&study, role, &[]).clipped();
-        let (spoiled, _) = table(&study, role, &[3, 17]).clipped();
+        let [sound, spoiled] = [&[][..], &[3, 17]].map(|spoil| table(study, role, spoil).clipped().0);
         assert_eq!(spoiled.invalid(), 2);
         for entry in 0..sound.width() {
             let unit = DVector::from_fn(sound.width(), |row, _| f64::from(u8::from(row == entry)));
@@ -501,7 +504,7 @@ fn a_row_that_cannot_be_used_becomes_zeros_and_leaves_the_others_as_they_are() {
                 assert_eq!(after[row].to_bits(), expected.to_bits(), "{role}, row {row}, entry {entry}");
             }
         }
-        let refused = Table::checked(Arc::clone(&study), role, &Policy::default(), frame(role, &[3]));
+        let refused = Table::checked(Arc::clone(study), role, &Policy::default(), frame(role, &[3]));
         let Err(Abort::OwnData(sentence)) = refused else { panic!("a check lets it pass") };
         assert!(sentence.contains("row 4"), "{sentence}");
     }

@@ -57,21 +57,7 @@ fn a_row_in_which_a_term_has_no_value_becomes_zeros_and_leaves_the_others_as_the
         "~ ns(b1, knots = 20, Boundary.knots = c(10, 30)) + kind",
         "epsilon = 1.0\n",
     );
-    for role in [Role::Alice, Role::Bob] {
-        let [sound, spoiled] = [&[][..], &[3, 17]].map(|spoil| table(&study, role, spoil).clipped().0);
-        assert_eq!(spoiled.invalid(), 2);
-        for entry in 0..sound.width() {
-            let unit = DVector::from_fn(sound.width(), |row, _| f64::from(u8::from(row == entry)));
-            let (before, after) = (sound.products(&unit, 0), spoiled.products(&unit, 0));
-            for row in 0..ROWS {
-                let expected = if [3, 17].contains(&row) { 0.0 } else { before[row] };
-                assert_eq!(after[row].to_bits(), expected.to_bits(), "{role}, row {row}, entry {entry}");
-            }
-        }
-        let refused = Table::checked(Arc::clone(&study), role, &Policy::default(), frame(role, &[3]));
-        let Err(Abort::OwnData(sentence)) = refused else { panic!("a check lets it pass") };
-        assert!(sentence.contains("row 4"), "{sentence}");
-    }
+    rows_that_cannot_be_used_become_zeros(&study);
     // Outside of declared breaks there is no class: before a run that is said, in a run the row counts as zeros.
     let study = with_formulas("~ cut(a1, c(0, 40, 60)) + a2", "~ b1", "epsilon = 1.0\n");
     let outside = values().iter().filter(|row| row[0] > 60.0).count();
