@@ -5,6 +5,8 @@
 //! `[E w, E w' u'; ., E w S_x + E w'' u u']`, exact for normal columns; pairs of steps and changes of the gradient correct it
 //! (L-BFGS). Objectives never open: a step is judged by the slope at its end.
 
+use std::sync::LazyLock;
+
 use nalgebra::{DMatrix, DVector};
 
 use super::kernel::TOLERANCES;
@@ -228,7 +230,6 @@ pub(crate) struct Model {
     lower: DMatrix<f64>,
     spread: f64,
     beside: Beside,
-    nodes: Vec<(f64, f64)>,
 }
 
 impl Model {
@@ -242,7 +243,7 @@ impl Model {
         (sound && fits).then_some(())?;
         let lifted = &table + DMatrix::identity(table.nrows(), table.nrows()) * 1e-12;
         let lower = lifted.cholesky()?.unpack();
-        Some(Model { family, table, lower, spread: variance.sqrt(), beside, nodes: hermite() })
+        Some(Model { family, table, lower, spread: variance.sqrt(), beside })
     }
 
     /// The outcome's spread, the unit of gradients.
@@ -257,7 +258,7 @@ impl Model {
 
     /// The mean of a function of a normal linear predictor.
     fn mean_of(&self, mean: f64, variance: f64, of: impl Fn(f64) -> f64) -> f64 {
-        self.nodes.iter().map(|(node, weight)| weight * of(mean + variance.sqrt() * node)).sum()
+        HERMITE.iter().map(|(node, weight)| weight * of(mean + variance.sqrt() * node)).sum()
     }
 
     /// The position of the first column.
@@ -382,9 +383,9 @@ fn without_intercept(length: f64, exposure: f64) -> f64 {
 }
 
 /// Nodes and weights of expectations of a standard normal (Golub and Welsch, 1969).
-fn hermite() -> Vec<(f64, f64)> {
+static HERMITE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     let jacobi = DMatrix::from_fn(NODES, NODES, |i, j| if i.abs_diff(j) == 1 { (i.max(j) as f64).sqrt() } else { 0.0 });
     let eigen = jacobi.symmetric_eigen();
     let weight = |at: usize| eigen.eigenvectors[(0, at)].powi(2);
     (0..NODES).map(|at| (eigen.eigenvalues[at], weight(at))).collect()
-}
+});
