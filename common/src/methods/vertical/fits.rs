@@ -408,10 +408,8 @@ impl Fits {
         if partial.round != round {
             return Err(PeerFault::Round { came: partial.round, expected: round });
         }
-        // An empty vector stands for zeros: the leader's start. The parts of a sum of several are sound one by one.
-        if self.followers.is_none() {
-            sound(&partial, self.exchanged(block), follower)?;
-        }
+        // An empty vector stands for zeros: the leader's start.
+        sound(&partial, self.exchanged(block), follower)?;
         if next_fit {
             self.leave(encoded, Termination::Converged);
             self.rounds_before += self.round;

@@ -280,8 +280,7 @@ impl Shown {
     }
 
     /// Makes a change that nothing is to be taken out of any more a direction, if enough of it is left. Directions after the first
-    /// `known` ones came in the same round; they are taken out once more where no more than this share is
-    /// left.
+    /// `known` ones came in the same round; they are taken out once more where no more than this share is left.
     fn settle(&mut self, block: &Block, mut change: Change, known: usize, again: f64) {
         let weights = block.outcome().weights.as_deref();
         change.others.resize(self.directions.len(), 0.0);
@@ -302,10 +301,8 @@ impl Shown {
                 break;
             }
         }
-        let Change { partner, mut values, length, left, noise, own, others } = change;
-        // Of one partner in the order of the rows, as it always was: the bits of a fit between two follow from it.
-        let rest = if self.partners.len() > 1 { left } else { squares(&values).sqrt() };
-        let (root, noise) = ((values.len() as f64).sqrt(), noise.sqrt());
+        let Change { partner, mut values, length, noise, own, others, .. } = change;
+        let (rest, root, noise) = (squares(&values).sqrt(), (values.len() as f64).sqrt(), noise.sqrt());
         if !(rest > NOVELTY * length && noise <= NOISE * rest) {
             return;
         }
