@@ -18,6 +18,8 @@ mod features;
 mod head;
 #[path = "demo/matching.rs"]
 mod matching;
+#[path = "demo/modes.rs"]
+mod modes;
 #[path = "demo/people.rs"]
 mod people;
 #[path = "demo/processes.rs"]

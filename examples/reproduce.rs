@@ -230,11 +230,25 @@ mod tests {
         let document = stream::tables(&small()).unwrap();
         let boxes = ["boxes-plain-case-1", "boxes-plain-case-2", "boxes-private-case-1", "boxes-private-case-2"];
         whole(&document, &boxes);
-        whole(&document, &["curves-case-1", "curves-case-2", "rates", "rates-private", "rates-private-own"]);
-        whole(&document, &["budgets", "persons"]);
+        let curves = ["curves-plain-case-1", "curves-plain-case-2", "curves-private-case-1", "curves-private-case-2"];
+        whole(&document, &curves);
+        whole(&document, &["rates", "rates-private", "rates-private-own", "budgets", "persons"]);
+        for (figure, curves) in [
+            ("curves-plain-case-1", ["FSGD, least squares", "H-FSGD"]),
+            ("curves-private-case-2", ["PH-FSGD, epsilon 1"; 2]),
+        ] {
+            let part = document.parts.iter().find(|part| matches!(part, Part::Figure { name, .. } if name == figure));
+            let Some(Part::Figure { chart, .. }) = part else { panic!("no picture {figure}") };
+            for curve in curves {
+                let line = chart.lines.iter().find(|line| line.name == curve);
+                assert!(line.is_some_and(|line| line.points.len() == 61), "{figure} has no curve of {curve}");
+            }
+        }
+        assert_eq!(findings(&document, "the curve of H-FSGD").len(), 2);
         assert_eq!(findings(&document, "no person's records cost more than the budget"), [true]);
         assert_eq!(findings(&document, "the error falls as fast as with the same epsilon for every record").len(), 3);
-        assert_eq!(findings(&document, "of the records are used at the most records").len(), 2);
+        assert_eq!(findings(&document, "the error falls as fast as with the same delta for every record").len(), 3);
+        assert_eq!(findings(&document, "of the records are used at the most records").len(), 3);
         let private = findings(&document, "Private, the stated schedule");
         assert!(private.len() == 3 && private.contains(&false), "{private:?}");
         let plain = findings(&document, "Without privacy");
@@ -249,6 +263,18 @@ mod tests {
         assert_eq!(findings(&document, "exactly without dense noise"), [true; 2]);
         assert_eq!(findings(&document, "outperforms all rivals").len(), 8);
         assert_eq!(findings(&document, "grows linearly").len(), 2);
+    }
+
+    #[test]
+    fn the_check_before_a_merge_runs_every_reproduction() {
+        let script = text_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.ci/run")).unwrap();
+        let names = script.split_once("reproductions() {").and_then(|(_, rest)| rest.split_once("for name in "));
+        let (names, _) = names.and_then(|(_, rest)| rest.split_once(';')).unwrap();
+        let run: Vec<&str> = names.split_whitespace().collect();
+        for what in What::value_variants() {
+            let name = what.to_possible_value().unwrap();
+            assert!(run.contains(&name.get_name()), "{} is not run by .ci/run", name.get_name());
+        }
     }
 
     /// A CSV file with these rows.
@@ -298,6 +324,7 @@ mod tests {
         let document = features::tables(&run).unwrap();
         whole(&document, &["counts-f1-40", "counts-f1-05", "counts-f2-40", "counts-f2-05", "counts-insurance"]);
         whole(&document, &["counts-wine", "wine", "impact-smoking", "impact-sex", "impact-colour"]);
+        whole(&document, &["impact-private-smoking", "impact-private-sex", "impact-private-colour"]);
         whole(&document, &["rows-f1-40", "rows-f1-05", "rows-f2-40", "rows-f2-05"]);
         assert_eq!(findings(&document, "decays with the training rows").len(), 8);
         assert_eq!(findings(&document, "better than SGD that is where rows are scarce").len(), 4);
@@ -305,6 +332,25 @@ mod tests {
         assert_eq!(findings(&document, "Gaussian noise gives smaller errors than Gamma noise").len(), 6);
         assert_eq!(findings(&document, "f2, sd 0.500: with their noise it predicts"), [false]);
         assert_eq!(findings(&document, "are smaller than those of the linear regression"), [true; 3]);
+        assert_eq!(findings(&document, "gaps of the source's Algorithm 1 are smaller").len(), 3);
+        assert_eq!(findings(&document, "with the noise that its lemma asks for").len(), 3);
+        assert_eq!(findings(&document, "the gaps of what the source compares decrease"), [true; 3]);
+        let mut sources = 0;
+        for part in &document.parts {
+            let Part::Table(table) = part else { continue };
+            if !table.caption.contains("Algorithm 1 with 400 features and its rival, NOT PRIVATE") {
+                continue;
+            }
+            // Both groups at every epsilon; what noise on coefficients adds falls as one over epsilon squared.
+            assert_eq!((table.header.len(), table.rows.len()), (7, 4), "{}", table.caption);
+            sources += 1;
+            for row in &table.rows {
+                let gaps: Vec<f64> = row.cells[1..].iter().map(|cell| cell.parse().unwrap()).collect();
+                let at = |place: usize, epsilon: f64| gaps[place] * epsilon * epsilon;
+                assert!(gaps[0] > 0.0 && (at(0, 0.05) / at(5, 3.0) - 1.0).abs() < 0.1, "{row:?}");
+            }
+        }
+        assert_eq!(sources, 3);
     }
 
     #[test]

@@ -386,7 +386,7 @@ mutate "a step that climbs is kept" $secure/optimiser.rs \
 mutate "a step with a larger gradient is kept" $secure/optimiser.rs \
     's/gradient\.amax\(\) < before\.amax\(\)/gradient.amax() < before.amax() || true/' secure::tests::glm::a_step
 mutate "products within rows without the dealer" $secure/product/rows.rs \
-    's/\(Some\(mask\), None\) => mask\.block\(block, rows\)/(Some(_), None) => Elements::zeros(shape.width, rows)/' secure::tests::vector
+    's/\(Some\(mask\), None\) => mask\.block\(block, shape\.length\(block\)\)/(Some(_), None) => Elements::zeros(shape.width, shape.length(block))/' secure::tests::vector
 mutate "a canary of rows that nobody looks at" $secure/product/rows.rs \
     's/if opened == self\.expected/if true || opened == self.expected/' secure::tests::vector
 mutate "a vector without the peer part" $secure/product/vector.rs \
@@ -489,7 +489,7 @@ mutate "a private penalty that meets the intercept" common/src/methods/vertical/
 mutate "a private penalty on the scale of half ranges" common/src/methods/vertical/plan/crossprod/penalised.rs \
     's/lambda \/ unit/lambda \/ 1.0/' plan::crossprod::tests::without_noise_penalised
 mutate "a private penalty from a table that is not lifted" common/src/methods/vertical/plan/crossprod/penalised.rs \
-    's/lifted\(&self\.joint\(opened\), self\.floor\(\), 0\.0\)/lifted(\&self.joint(opened), 0.0 * self.floor(), 0.0)/' plan::crossprod::tests::a_penalised_fit
+    's/lifted\(&opened\.joint, self\.floor\(\), 0\.0\)/lifted(\&opened.joint, 0.0 * self.floor(), 0.0)/' plan::crossprod::tests::a_penalised_fit
 mutate "standard errors of penalised private estimates" common/src/methods/vertical/private/crossprod.rs \
     's/ && study\.method\.penalty\.is_none\(\);/;/' private::tests::crossprod::a_path_costs
 mutate "an outcome at alice that costs nothing" common/src/methods/vertical/plan/crossprod.rs \
@@ -626,7 +626,7 @@ mutate "matches counted in the state folder alone" party/src/matching/rations.rs
     's/let \[state, anchor\] = \[lines\(&places\[0\]\)\?, lines\(&places\[1\]\)\?\];/let [state, anchor] = [lines(\&places[0])?, BTreeSet::new()];/' \
     a_state_folder_that_is_deleted
 mutate "a match that nobody else is in goes on for ever" party/src/meet.rs \
-    's/self\.came_with && self\.peer == PeerState::Absent/false/' a_match_that_the_other_party a_match_by_pairs
+    's/self\.came_with && self\.awaited\(\)\.1 == PeerState::Absent/false/' a_match_that_the_other_party a_match_by_pairs
 mutate "a match that was refused kept" party/src/matching/attempt.rs \
     's/if passes && !nobodys \{/if !nobodys {/' a_match_whose_other_party
 mutate "a match by pairs with another secret after a crash" party/src/matching/journal.rs \
@@ -829,8 +829,13 @@ mutate "canaries of several that nobody checks" $tables \
     's/match opened == expected \{/match true || opened == expected {/' secure::tests::several
 mutate "one mask for all of several parties" $tables \
     's/if party == place \{/let seed = \&Seed::new([7; 32]);\n        if party == 0 {/' secure::tests::several::what_every
+mutate "the mask of one product used again for that with another partner" $tables \
+    's/own\.add\(&share\.block\(0, own\.count\(\)\)\)/let first = (shape.columns[place] + 1) * (shape.columns[place + 1] + 1);\n                let once = share.block(0, first);\n                own.add(\&once.select((0..own.count()).map(|at| at % first)))/; s/share\.block\(0, \(shape\.columns\[place\] \+ 1\) \* shape\.after\(place\)\);/{\n            let first = (shape.columns[place] + 1) * (shape.columns.get(place + 1).unwrap_or(\&0) + 1);\n            let once = share.block(0, first);\n            once.select((0..(shape.columns[place] + 1) * shape.after(place)).map(|at| at % first))\n        };/' \
+    secure::tests::several::what_every
 mutate "an order for the place of another of several" $secure/dealing.rs \
     's/if \*of != place \|\|/if/' secure::tests::several::the_dealer
+mutate "an order of blocks that nobody keeps" common/src/methods/vertical/terms.rs \
+    's/if self\.method\.order\.is_empty\(\)/if true/' a_study_may_order_its_blocks study::tests::several::blocks_stand
 mutate "seventeen parties" common/src/study/file.rs \
     's/\(2\.\.=MOST_PARTIES\)/(2..=MOST_PARTIES + 1)/' study::tests::several
 mutate "a party whose name means something else" common/src/id.rs \
@@ -875,6 +880,12 @@ mutate "an estimated dispersion in a sealed study" common/src/methods/vertical/t
     's/Mode::Sealed => "its dispersion needs[^"]*",/Mode::Sealed => return Ok(()),/' study::tests::an_estimated_dispersion
 
 where=(-p fedreg-tests --test all)
+mutate "sums with the blocks of others that the meter leaves out" common/src/methods/vertical/fits.rs \
+    's/        self\.meter\.record\(&shown\);\n        Ok\(\(\)\)/        if self.followers.is_none() {\n            self.meter.record(\&shown);\n        }\n        Ok(())/' several::what_the_leader_of_three
+mutate "a party of several that allows no basis and is not heard" common/src/methods/vertical/several/fit.rs \
+    's/\.find\(\|\(_, shared\)\| !shared\.basis\)/.find(|(_, shared)| shared.columns == 0)/' several::a_basis_that_one
+mutate "the leader named for whoever allows no basis" common/src/methods/vertical/session.rs \
+    's/if study\.others\(role\)\.len\(\) > 1 =>/if study.others(role).is_empty() =>/' several::a_basis_that_one
 mutate "an estimated dispersion that is left at one" common/src/methods/vertical/outcome.rs \
     's/\(true, Some\(learnt\)\) if df > 0 => Some\(learnt\.residual \/ df as f64\)/(true, Some(_)) if df > 0 \&\& work.study.method.quasi => Some(1.0),\n        (true, Some(learnt)) if df > 0 => Some(learnt.residual \/ df as f64)/' quasi::an_estimated
 mutate "tests of type II of terms alone" common/src/fit/blocks.rs \

@@ -1,5 +1,6 @@
 //! Fits of several parties against the pooled one, over simulated lines.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fedreg_common::exit::Exit;
@@ -7,11 +8,14 @@ use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::message::{Body, Message};
 use fedreg_common::methods::vertical::outcome::VerticalFit;
+use fedreg_common::methods::vertical::prepare::Policy;
 use fedreg_common::session::{Abort, Session, Turn};
 use fedreg_common::sim::pair::Faults;
+use fedreg_common::sim::several::run_several;
 use fedreg_common::study::{Study, Vertical};
 use fedreg_tests::several::{
-    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, study, study_of, study_sealed, study_to_all,
+    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, sessions_with, study, study_of, study_ordered,
+    study_sealed, study_to_all,
 };
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Implied, Penalised, Unbounded};
 use fedreg_tests::vertical::{family, frame, implied_off, numeric, statistics_off};
@@ -274,6 +278,26 @@ fn columns_that_depend_on_those_of_earlier_parties_are_set_aside_wherever_they_a
     }
 }
 
+#[test]
+fn a_study_may_order_its_blocks_otherwise_than_by_name() {
+    let glm = glm("gaussian_collinear_across");
+    let columns: Vec<String> = glm.case.alice.iter().chain(&glm.case.bob).cloned().collect();
+    for cut in 1..columns.len() - 1 {
+        let blocks = [("anna", &columns[..cut]), ("cleo", &columns[cut..cut + 1]), ("ben", &columns[cut + 1..])];
+        let study = study_ordered(&glm.case, &blocks, "plain");
+        for fit in fitted(run(&study, &glm.case.file(), Faults::NONE)) {
+            assert_small(off(&format!("cut at {cut}"), &fit, &glm));
+        }
+    }
+    let blocks = [("anna", &columns[..2]), ("cleo", &columns[2..4]), ("ben", &columns[4..])];
+    let sealed = study_ordered(&glm.case, &blocks, "sealed");
+    for fit in fitted(run_sealed(&sealed, &glm.case.file(), Faults::NONE, |_, _| {}, |_, _| {})) {
+        let aliased = |row: &&fedreg_common::fit::Coefficient| row.estimate.is_none();
+        let set_aside: Vec<&str> = fit.coefficients.iter().filter(aliased).map(|row| row.term.as_str()).collect();
+        assert_eq!(set_aside, ["bmi_twice_plus_bp"], "of columns that depend on each other, that of the last block");
+    }
+}
+
 /// Ten columns each, correlated like `cov2cor(A A')` for a square Gaussian `A`: nearly singular, with no structure.
 fn correlated(family: &str, parties: usize, seed: u64) -> (Case, Vec<Vec<f64>>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -315,6 +339,17 @@ fn correlated(family: &str, parties: usize, seed: u64) -> (Case, Vec<Vec<f64>>) 
 
 /// Fits data that are cut into blocks of ten columns.
 fn fit_correlated(case: &Case, columns: &[Vec<f64>], parties: usize, more: &str) -> Vec<VerticalFit> {
+    watch_correlated(case, columns, parties, more, |_, _| {})
+}
+
+/// The same with an observer of all messages.
+fn watch_correlated(
+    case: &Case,
+    columns: &[Vec<f64>],
+    parties: usize,
+    more: &str,
+    observe: impl FnMut(Role, &Message),
+) -> Vec<VerticalFit> {
     let study = study(case, parties, "all", more);
     let order = study.parties_in_order();
     let frame = |role: Role| {
@@ -323,7 +358,7 @@ fn fit_correlated(case: &Case, columns: &[Vec<f64>], parties: usize, more: &str)
         let names: Vec<String> = kept.iter().map(|j| case.alice.get(*j).cloned().unwrap_or("y".to_string())).collect();
         numeric(&names, &kept.iter().map(|j| columns[*j].as_slice()).collect::<Vec<_>>())
     };
-    fitted(run_with(&study, frame, Faults::NONE, |_, _| {}).unwrap())
+    fitted(run_with(&study, frame, Faults::NONE, observe).unwrap())
 }
 
 /// The largest `|x_j' r| / (|x_j| |y|)` of centred columns at the coefficients of a gaussian fit.
@@ -369,6 +404,88 @@ fn correlated_blocks_take_few_rounds() {
         all.sort_unstable();
         println!("{family} {parties} x 10 columns: rounds {all:?}");
         assert!(all[4].max(all[5]) <= most, "{family} {parties}: {all:?}");
+    }
+}
+
+#[test]
+fn a_basis_that_one_of_three_forbids_leaves_all_without_standard_errors_and_says_whose_policy_it_is() {
+    let glm = glm("gaussian_diabetes");
+    let study = Arc::new(study(&glm.case, 3, "all", ""));
+    let parties = study.parties_in_order();
+    for forbids in &parties {
+        let policy = |role| Policy { allow_basis: role != *forbids, ..Policy::default() };
+        let frame = |role| frame(&study, role, &glm.case.file());
+        let (mut hub, mut followers) = sessions_with(&study, frame, policy).unwrap();
+        let mut bases = 0;
+        let observe = |_, message: &Message| bases += usize::from(matches!(message.body, Body::Basis(_)));
+        let fits = fitted(run_several(&mut hub, &mut followers, Faults::NONE, observe));
+        assert_eq!(bases, 0);
+        for (fit, who) in fits.iter().zip(&parties) {
+            assert!(fit.termination.converged(), "{}", fit.termination);
+            for (got, row) in fit.coefficients.iter().zip(&glm.coefficients) {
+                let (estimate, reference) = (got.estimate.unwrap(), row.estimate.unwrap());
+                assert!((estimate - reference).abs() <= 1e-6 * reference.abs(), "{}: {estimate}", got.term);
+                assert_eq!((&got.term, got.std_error), (&row.term, None));
+            }
+            // The leader tells each of the others of all others together.
+            let leader = parties[0];
+            let says = match [leader, *forbids].contains(who) {
+                true => format!("standard errors: the policy of {forbids} does not allow the basis exchange"),
+                false => format!(
+                    "standard errors: the policy of another party does not allow the basis exchange; the report of {leader} names it"
+                ),
+            };
+            assert!(fit.notes.contains(&says), "{forbids} forbids, {who} says {:?}", fit.notes);
+            assert!(fit.disclosure.columns.iter().all(|column| column.share < 1.0 + 1e-9), "{:?}", fit.disclosure);
+        }
+    }
+}
+
+/// How much of a column's variance follows from vectors, which may be empty for zeros: R squared of what is centred.
+fn explained(column: &[f64], vectors: &[Vec<f64>]) -> f64 {
+    let centred = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        DVector::from_iterator(values.len(), values.iter().map(|value| value - mean))
+    };
+    let vectors: Vec<DVector<f64>> =
+        vectors.iter().filter(|vector| !vector.is_empty()).map(|vector| centred(vector)).collect();
+    let basis = DMatrix::from_columns(&vectors).qr().q();
+    let column = centred(column);
+    basis.tr_mul(&column).norm_squared() / column.norm_squared()
+}
+
+#[test]
+fn what_the_leader_of_three_says_in_sums_is_metered_as_if_its_block_had_been_seen_singly() {
+    let (case, columns) = correlated("gaussian", 3, 4);
+    let more = "[inference]\nallowed = false\n[fit]\nmax_rounds = 4\n";
+    let [leader, second, third] = [0, 1, 2].map(|at| NAMES[at].parse::<Role>().unwrap());
+    // By sender, receiver and round.
+    let mut said: BTreeMap<(Role, Role, u32), Vec<f64>> = BTreeMap::new();
+    let fits = watch_correlated(&case, &columns, 3, more, |to, message| {
+        if let Body::Partial(partial) = &message.body {
+            said.insert((message.header.sender, to, partial.round), partial.values.to_vec());
+        }
+    });
+    let of = |from: Role, to: Role| {
+        let all = said.iter().filter(|((sender, receiver, _), _)| (*sender, *receiver) == (from, to));
+        all.map(|(_, values)| values.clone()).collect::<Vec<_>>()
+    };
+    let [told, answers] = [of(leader, third), of(second, leader)];
+    assert!(told.len() >= 4 && told.len() == answers.len(), "{} {}", told.len(), answers.len());
+    // In each round the third hears the leader's block and what the second has just answered.
+    let alone = told.iter().zip(&answers).map(|(sum, answer)| {
+        let part = |at: usize| sum.get(at).unwrap_or(&0.0) - answer.get(at).unwrap_or(&0.0);
+        (0..3000).map(part).collect()
+    });
+    let own: [Vec<Vec<f64>>; 3] = [alone.collect(), answers.clone(), of(third, leader)];
+    for (at, (fit, vectors)) in fits.iter().zip(&own).enumerate() {
+        let disclosure = &fit.disclosure;
+        assert_eq!((disclosure.vectors, disclosure.columns.len()), (vectors.len() as u64, 10), "{at}");
+        for (column, metered) in columns[10 * at..].iter().zip(&disclosure.columns) {
+            let singly = explained(column, vectors);
+            assert!((metered.share - singly).abs() < 1e-8, "{at} {}: {} {singly}", metered.term, metered.share);
+            assert!(singly > 1e-4 && singly < 0.99, "{at} {}: {singly} says little", metered.term);
+        }
     }
 }
 

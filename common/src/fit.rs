@@ -162,13 +162,13 @@ pub struct Statistics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
-    /// Gradient and last step are below the tolerance on both sides.
+    /// Gradient and last step are below the tolerance at every party.
     Converged,
     /// The round limit was reached first.
     MaxRounds,
     /// Binomial data that a combination of columns separates: the estimates grow without bound.
     Separation,
-    /// Columns of the two parties depend on each other: the fit was redone without Bob's.
+    /// Columns of different parties depend on each other: the fit was redone without those of the later party.
     CollinearAcrossParties,
     /// A fixed number of rounds, as private mode demands.
     #[default]

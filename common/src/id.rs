@@ -177,7 +177,7 @@ impl<'de> Deserialize<'de> for Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Two parties, different columns of the same rows.
+    /// Two to sixteen parties, different columns of the same rows.
     #[default]
     Vertical,
     /// Many sites, the same columns of different rows, some of which are wrong.

@@ -24,7 +24,7 @@ pub(crate) async fn serve(job: &Job<Vertical>, shutdown: impl Future<Output = ()
     let listener = listen_as(job, &dealer.certificate, names, "dealing masks for").await?;
     let (callers, calls) = mpsc::channel(16);
     let dealing = DealerService::of(study).run(calls, *keep, Duration::from_secs(job.config.wait));
-    let server = |closed| async move { fedreg_proto::dealer::serve_alone(listener, callers, closed).await };
+    let server = |closed| fedreg_proto::dealer::serve_alone(listener, callers, closed);
     beside(server, async {
         tokio::select! {
             exit = dealing => Ok(exit),

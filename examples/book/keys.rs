@@ -7,6 +7,9 @@ use std::path::Path;
 use super::links;
 use super::source::{Item, Member, Source, serde};
 
+/// What stands for a role in a file that users write.
+const PARTY: &str = "a party's name";
+
 /// What the tables are of: TOML that users write, or JSON that programs write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
@@ -193,7 +196,7 @@ impl<'a> Tables<'a> {
             return Shape { words: format!("a list of {}", each.join(" and ")), ..Shape::default() };
         }
         let words = match ty {
-            "Role" if self.format == Format::Keys => "`alice`, `bob`",
+            "Role" if self.format == Format::Keys => PARTY,
             "Role" => "role",
             "String" => "text",
             "PathBuf" => "file or folder",
@@ -225,7 +228,9 @@ impl<'a> Tables<'a> {
         for variant in &item.members {
             let mut word = format!("`{}`", word(variant, item));
             let doc = variant.doc.trim_end_matches('.');
-            if variant.attributes.contains("#[fields]") {
+            if variant.holds == "Role" {
+                word = PARTY.to_string();
+            } else if variant.attributes.contains("#[fields]") {
                 word = format!("{word} with `{}`", variant.holds);
             } else if !variant.holds.is_empty() {
                 let held = self.shape(&variant.holds, &item.file);
@@ -333,6 +338,8 @@ fn word(variant: &Member, item: &Item) -> String {
         Some("lowercase") => variant.name.to_lowercase(),
         Some("snake_case") => separated('_'),
         Some("kebab-case") => separated('-'),
+        // Written by hand, in words of a study file.
+        None if !item.derives("Serialize") && !item.derives("Deserialize") => variant.name.to_lowercase(),
         _ => variant.name.clone(),
     }
 }

@@ -49,7 +49,7 @@ fn program(title: &str, command: clap::Command, elsewhere: &[(&str, &str)]) -> S
 fn the_chapters_of_flags_are_those_of_the_command_lines() {
     let certs = [("certs", "certs.md"), ("study", "study-command.md")];
     let of = |role| program("`alice` and `bob`", fedreg_party::cli::command(role), &certs);
-    let same = |text: String| text.replace("`bob.toml`", "_").replace("`alice.toml`", "_").replace("bob", "alice");
+    let same = |text: String| text.replace("bob", "alice");
     assert_eq!(same(of(Role::Alice)), same(of(Role::Bob)), "one chapter is for both parties");
     hold("alice-bob.md", &of(Role::Alice));
     hold("party.md", &program("`party`", fedreg_party::cli::command_of_named(), &certs));
@@ -70,7 +70,7 @@ fn the_chapter_of_exit_codes_is_that_of_the_code() {
     let source = Source::read(&root(), &["common/src"]);
     let item = source.items().find(|item| item.name == "Exit" && item.is_enum).unwrap();
     let mut text =
-        "# Exit codes\n\nAll programs have the same. Both parties and the demo exit with the code of the side that \
+        "# Exit codes\n\nAll programs have the same. All parties and the demo exit with the code of the side that \
                     ended the run.\n\n| code | meaning | what is printed, and what to do |\n| --- | --- | --- |\n"
             .to_string();
     for exit in Exit::ALL {
@@ -105,7 +105,7 @@ fn the_chapters_of_study_and_private_files_are_those_of_what_is_parsed() {
         let title = match (of(config, "worker"), of(config, "coordinator")) {
             (true, _) => "A worker: `worker.toml`",
             (_, true) => "The coordinator: `coordinator.toml`",
-            _ => "A party: `alice.toml`, `bob.toml`",
+            _ => "A party: `NAME.toml`, as `alice.toml`",
         };
         tables.add(title, config, source.required(&config.file));
     }

@@ -26,7 +26,7 @@ pub(crate) struct Program {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Two parties, different columns about the same people
+    /// Two parties or several, different columns about the same people
     Vertical(Box<Vertical>),
     /// Many sites, the same columns about different people, some of them wrong
     Robust(Box<Robust>),
@@ -509,7 +509,7 @@ pub(crate) enum ModeName {
     /// Numbers that the study declares, counted and metered, without noise
     #[default]
     Plain,
-    /// Columns behind masks, of which only declared tables and gradients open; models of two parties
+    /// Columns behind masks, of which only declared tables and gradients open; for parties with different columns, with --parties gaussian models only
     Sealed,
     /// Differential privacy: noised values, charged to a ledger
     Private,
@@ -517,10 +517,10 @@ pub(crate) enum ModeName {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum MechanismName {
-    /// One table of cross-products, computed on shares that get the noise of both before they leave; in binomial and poisson models two gradients after it
+    /// A table of cross-products for every two parties, computed on shares that get the noise of both before they leave; in binomial and poisson models, which are for two, two gradients after it
     #[default]
     Crossprod,
-    /// Noised partial predictions to and fro
+    /// Noised partial predictions to and fro, of two parties
     Residual,
 }
 
@@ -559,7 +559,7 @@ impl Common {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.mode {
             ModeName::Sealed => {
-                let sentence = "--mode sealed is between two parties with different columns: `demo vertical --mode sealed`; many \
+                let sentence = "--mode sealed is between parties with different columns: `demo vertical --mode sealed`; many \
                                 sites are plain or private";
                 return Err(Failure::usage(sentence));
             }

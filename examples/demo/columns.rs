@@ -1,6 +1,6 @@
 //! Who gets which columns.
 
-use fedreg_common::data::formula::{Formula, columns};
+use fedreg_common::data::formula::{Formula, all_known, columns, own_alone};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
@@ -41,15 +41,34 @@ impl Own {
             refuse_syntax(&names, header)?;
             return Ok(Own::Columns(names));
         }
-        let own = Own::Formula(text.trim().to_string());
+        let text = text.trim();
         let formula = Formula::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
-        if formula.has_rest() {
-            return Err(Failure::usage(format!("{flag}: `.` would be all columns of all parties; name the columns")));
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        all_known(text, &formula.terms(&[], &[]), &header)
+            .map_err(|error| Failure::new(Exit::Data, anyhow::anyhow!("{flag}: {error}")))?;
+        Ok(Own::Formula(text.to_string()))
+    }
+
+    /// Whether it is a formula with `.`.
+    fn has_rest(&self) -> bool {
+        match self {
+            Own::Columns(_) => false,
+            Own::Formula(text) => Formula::parse(text).is_ok_and(|formula| formula.has_rest()),
         }
-        let names = own.columns();
-        match names.iter().find(|name| !header.contains(name)) {
-            Some(name) => Err(Failure::new(Exit::Data, unknown(name, header.iter().map(String::as_str)))),
-            None => Ok(own),
+    }
+
+    /// The same with these columns in place of `.`.
+    pub(crate) fn written_out(self, rest: &[&str], flag: &str) -> Result<Own, Failure> {
+        match self {
+            Own::Formula(text) if Own::Formula(text.clone()).has_rest() => match rest {
+                [] => Err(Failure::usage(format!(
+                    "{flag}: `.` stands for no column: every other column is taken, or given to another party"
+                ))),
+                _ => Formula::written_out(&text, rest)
+                    .map(Own::Formula)
+                    .map_err(|error| Failure::usage(format!("{flag}: {error}"))),
+            },
+            Own::Columns(_) | Own::Formula(_) => Ok(self),
         }
     }
 
@@ -72,6 +91,45 @@ pub(crate) fn of_parties(text: &str, flag: &str) -> Result<Vec<(Role, String)>, 
     words::entries(text).map_err(wrong)?.into_iter().map(party).collect()
 }
 
+/// What a party explains the outcome by, and the flag that says so.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) role: Role,
+    pub(crate) flag: String,
+    pub(crate) own: Own,
+}
+
+/// The parts of parties that share one table: `.` stands for the columns that are neither `taken` nor another party's, and no formula has
+/// a column of another party.
+pub(crate) fn of_one_table(parts: Vec<Part>, header: &[String], taken: &[&str]) -> Result<Vec<Part>, Failure> {
+    let resting: Vec<&Part> = parts.iter().filter(|part| part.own.has_rest()).collect();
+    if let [one, another, ..] = resting[..] {
+        let sentence = format!(
+            "{}: `.` stands in the formula of {} too, and only one party can have the other columns; name those of one of them",
+            another.flag, one.role
+        );
+        return Err(Failure::usage(sentence));
+    }
+    let named: Vec<(Role, Vec<String>)> = parts.iter().map(|part| (part.role, part.own.columns())).collect();
+    let holder = |party: Role, name: &str| {
+        let has = |(other, columns): &&(Role, Vec<String>)| *other != party && columns.iter().any(|own| own == name);
+        named.iter().find(has).map(|(other, _)| other.to_string())
+    };
+    let settled = |part: Part| {
+        let Part { role, flag, own } = part;
+        if let Own::Formula(text) = &own
+            && let Ok(formula) = Formula::parse(text)
+        {
+            own_alone(text, &formula.terms(&[], &[]), role.name(), |name| holder(role, name))
+                .map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+        }
+        let free = |name: &&str| !taken.contains(name) && holder(role, name).is_none();
+        let rest: Vec<&str> = header.iter().map(String::as_str).filter(free).collect();
+        own.written_out(&rest, &flag).map(|own| Part { role, flag, own })
+    };
+    parts.into_iter().map(settled).collect()
+}
+
 /// What both parties explain the outcome by.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Split {
@@ -86,8 +144,15 @@ pub(crate) fn split(
     alice: Option<&str>,
     bob: Option<&str>,
 ) -> Result<Split, Failure> {
-    let alice = alice.map(|text| Own::read(text, "--alice", header)).transpose()?;
-    let bob = bob.map(|text| Own::read(text, "--bob", header)).transpose()?;
+    let mut parts = Vec::new();
+    for (role, flag, text) in [(Role::Alice, "--alice", alice), (Role::Bob, "--bob", bob)] {
+        if let Some(text) = text {
+            parts.push(Part { role, flag: flag.to_string(), own: Own::read(text, flag, header)? });
+        }
+    }
+    let parts = of_one_table(parts, header, taken)?;
+    let of = |role: Role| parts.iter().find(|part| part.role == role).map(|part| part.own.clone());
+    let (alice, bob) = (of(Role::Alice), of(Role::Bob));
     let named: Vec<String> = alice.iter().chain(&bob).flat_map(Own::columns).collect();
     let free: Vec<String> =
         header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
@@ -141,6 +206,48 @@ mod tests {
     }
 
     #[test]
+    fn the_dot_is_what_is_neither_taken_nor_of_another_party() {
+        let formula = |alice: &str, bob: &str| {
+            let split = split(&header(), &["id", "y"], Some(alice), Some(bob)).map_err(|failure| failure.error);
+            split.map(|split| split.alice).map_err(|error| error.to_string())
+        };
+        assert_eq!(formula("~ .", "b").unwrap(), Own::Formula("~ a + c".to_string()));
+        assert_eq!(formula("~ log(c) + .", "~ log(b)").unwrap(), Own::Formula("~ log(c) + a + c".to_string()));
+        for (alice, bob, says) in [
+            ("~ .", "a,b,c", "--alice: `.` stands for no column"),
+            ("~ .", "~ b + .", "--bob: `.` stands in the formula of alice too"),
+        ] {
+            let said = formula(alice, bob).unwrap_err();
+            assert!(said.contains(says), "{said}");
+        }
+        // What is left for bob is nothing.
+        let alone = split(&header(), &["id", "y"], Some("~ ."), None).unwrap_err();
+        assert!(alone.error.to_string().contains("each party needs at least one column"), "{}", alone.error);
+    }
+
+    #[test]
+    fn a_column_of_another_party_is_refused_in_a_formula_with_its_place_and_the_reason() {
+        for (alice, bob, says) in [
+            (
+                "~ a:b",
+                "b,c",
+                "--alice: formula, character 5: `a:b` has columns of two parties: `a` of alice and `b` of bob",
+            ),
+            ("~ a + b", "b,c", "--alice: formula, character 7: `b` is a column of bob"),
+            (
+                "a",
+                "~ c * a",
+                "--bob: formula, character 7: `c:a` has columns of two parties: `c` of bob and `a` of alice",
+            ),
+        ] {
+            let refused = split(&header(), &["id", "y"], Some(alice), Some(bob)).unwrap_err();
+            let said = refused.error.to_string();
+            assert!(said.starts_with(says) && said.ends_with('^'), "{said}");
+            assert_eq!(refused.exit, Exit::Usage);
+        }
+    }
+
+    #[test]
     fn odd_names_are_quoted_as_in_csv() {
         let names = list("age,\"weight, kg\",\"say \"\"x\"\"\"", "--alice").map_err(|failure| failure.error).unwrap();
         assert_eq!(names, ["age", "weight, kg", "say \"x\""]);
@@ -156,7 +263,8 @@ mod tests {
             refused("a,log(b)")
                 .starts_with("there is no column `log(b)`; `log(b)` is formula syntax: the function `log`")
         );
-        assert!(refused("~ .").contains("name the columns") && refused("~ log(d)").contains("there is no column `d`"));
+        assert!(refused("~ log(d)").contains("--alice: formula, character 3: there is no column `d`"));
+        assert!(refused("~ log(d)").ends_with("\n  ~ log(d)\n    ^"), "{}", refused("~ log(d)"));
         assert!(refused("~ log(a").contains("--alice: formula, character 8"), "{}", refused("~ log(a"));
         assert!(refused("poly(a,2),b").contains("there is no column `poly(a,2)`"), "{}", refused("poly(a,2),b"));
         assert!(refused("a:b").contains("interactions are terms of `formula`"));

@@ -129,11 +129,18 @@ pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Option<Matched
     let held_by = holder(&outcome, &headers)?;
     let given = [(&arguments.alice, "--alice", 0), (&arguments.bob, "--bob", 1)];
     let [alice, bob] = given.map(|(names, flag, side)| {
-        let own =
-            |name: &String| *name != outcome && !keys.configs[side].columns.values().any(|key| key.column() == name);
+        let others: Vec<&String> =
+            [&arguments.offset, &arguments.weights, &arguments.folds].into_iter().flatten().chain([&outcome]).collect();
+        let own = |name: &&String| {
+            !others.contains(name) && !keys.configs[side].columns.values().any(|key| key.column() == *name)
+        };
+        let free = headers[side].iter().filter(own);
         match names {
-            Some(text) => Own::read(text, flag, &headers[side]),
-            None => Ok(Own::Columns(headers[side].iter().filter(|name| own(name)).cloned().collect())),
+            Some(text) => {
+                let free: Vec<&str> = free.map(String::as_str).collect();
+                Own::read(text, flag, &headers[side])?.written_out(&free, flag)
+            }
+            None => Ok(Own::Columns(free.cloned().collect())),
         }
     });
     let columns = Split { alice: alice?, bob: bob? };

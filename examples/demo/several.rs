@@ -19,11 +19,11 @@ use fedreg_party::refit::TABLE;
 use crate::Failure;
 use crate::arguments::{ModeName, SealedLimits, Vertical};
 use crate::bounds;
-use crate::columns::Own;
+use crate::columns::{Own, Part, of_one_table};
 use crate::head::head;
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Place, Stage, as_study, cannot_write, folder, heading, shown};
-use crate::vertical::{LOOSENED, Source, guarantee, instead, look, register, study, sub_models};
+use crate::vertical::{LOOSENED, Source, guarantee, look, register, study, sub_models};
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
@@ -47,8 +47,7 @@ pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String
     let text = match arguments.format {
         Format::Text => {
             let study = (&play.file, bounds::terms(arguments));
-            head(study, &merged, &all, instead(&play.file, &merged), &out)
-                + &programme(&merged, &reports, &out, arguments.verbose)
+            head(study, &merged, &all, &out) + &programme(&merged, &reports, &out, arguments.verbose)
         }
         format => format.render(&merged),
     };
@@ -73,11 +72,15 @@ struct Play<'a> {
 /// What the parties play: the table, and the study of the flags.
 fn script(arguments: &Vertical, parties: &[(Role, String)], folder: &Folder) -> Result<(Source, StudyFile), Failure> {
     let source = Source::of(arguments, folder)?;
-    source.taken(arguments)?;
-    let own = |(role, text): &(Role, String)| {
-        Own::read(text, &format!("--parties, {role}"), &source.header).map(|own| (*role, own))
+    let taken = source.taken(arguments)?;
+    let taken: Vec<&str> = taken.iter().map(String::as_str).collect();
+    let part = |(role, text): &(Role, String)| {
+        let flag = format!("--parties, {role}");
+        Own::read(text, &flag, &source.header).map(|own| Part { role: *role, flag, own })
     };
-    let columns = parties.iter().map(own).collect::<Result<Vec<_>, Failure>>()?;
+    let parts = parties.iter().map(part).collect::<Result<Vec<_>, Failure>>()?;
+    let parts = of_one_table(parts, &source.header, &taken)?;
+    let columns = parts.into_iter().map(|part| (part.role, part.own));
     let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
     guarantee(arguments, &mut file)?;
     // What the study says of its parties comes first, and what it refuses before a look at the data. In a private run levels are

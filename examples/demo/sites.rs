@@ -305,6 +305,7 @@ pub(crate) fn study(protocol: Protocol, rows: &Rows, common: &Common, batch_rows
         parties: BTreeMap::new(),
         workers,
         leader: None,
+        order: Vec::new(),
         coordinator: CoordinatorTerms::default(),
         dealer: None,
         sealed: None,

@@ -11,10 +11,8 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::report::reconstructible;
 use fedreg_common::methods::vertical::report::sealed::{opened_in_words, predictable};
-use fedreg_common::methods::vertical::sealed;
+use fedreg_common::report::Report;
 use fedreg_common::report::merge::merge;
-use fedreg_common::report::{INTERCEPT, Report};
-use fedreg_common::secure::open::{Limits, Rows};
 use fedreg_common::study::statement::Statement;
 use fedreg_common::study::{
     CoordinatorTerms, CovarianceTerms, FitTerms, HeldBy, HeldColumn, InferenceTerms, Mechanism, Missing, Mode, Model,
@@ -89,7 +87,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     let text = match arguments.format {
         Format::Text => {
             let study = (&play.file, bounds::terms(arguments));
-            let head = head(study, &merged, &[&alice, &bob], instead(&play.file, &merged), &out);
+            let head = head(study, &merged, &[&alice, &bob], &out);
             head + &programme(play.mechanism(), [&merged, &alice, &bob], &out, arguments.verbose)
         }
         format => format.render(&merged),
@@ -450,6 +448,7 @@ pub(crate) fn study(
         privacy: None,
         parties,
         leader: arguments.leader,
+        order: Vec::new(),
         coordinator: CoordinatorTerms::default(),
         dealer: None,
         sealed: (arguments.opens.is_some() || arguments.refit).then(|| SealedTerms {
@@ -593,90 +592,4 @@ fn opened_on_shares(family: Family) -> String {
     format!(
         "masked columns, noised tables of its own columns and its noised share of the table between the blocks{more}"
     )
-}
-
-/// What sealed mode would have disclosed in place of a plain run; nothing about runs in other modes.
-pub(crate) fn instead(file: &StudyFile, merged: &Report) -> Option<String> {
-    match merged.mode {
-        Mode::Plain => {}
-        Mode::Sealed | Mode::Private => return None,
-    }
-    let mut file = file.clone();
-    file.mode = Mode::Sealed;
-    if let Err(failure) = Stage::accepts(&file) {
-        return Some(format!(
-            "--mode sealed, in which no value of a row leaves readably, has no such fit: {:#}",
-            failure.error
-        ));
-    }
-    let columns = |role: Role| {
-        let own = merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT);
-        own.count() as u64
-    };
-    if let Some((leader, others)) = merged.parties.split_first() {
-        return Some(instead_of_several(merged, (*leader, columns(*leader)), others.iter().map(|role| columns(*role))));
-    }
-    let (alice, bob, rows) = (columns(Role::Alice), columns(Role::Bob), merged.statistics.nobs);
-    let limits = Limits::default();
-    let table = (alice + 1) * bob;
-    let all = 1 + alice + bob;
-    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
-    // range and two numbers more, and Bob's factor with the units of his columns.
-    let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
-    let (more, last) = match (merged.family.base(), lambdas) {
-        (Family::Gaussian, _) => (0, ""),
-        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table"),
-        (Family::Binomial | Family::Poisson, Some(lambdas)) => {
-            let factor = sealed::factor_numbers(bob as usize, 0) as u64;
-            (lambdas * (4 * (all + 1) + 2) + factor, "bob's factor")
-        }
-    };
-    let met = limits
-        .rows(Rows::All, rows, alice + bob)
-        .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
-    if let Err(refusal) = met {
-        return Some(format!("--mode sealed would have refused it, for its limits on what may open: {refusal}"));
-    }
-    if more > 0 {
-        return Some(format!(
-            "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: about {} numbers beside {} \
-             unknown values open to alice, a table of cross-products, a gradient of {all} numbers several times, and {last}",
-            table + more,
-            rows * alice.min(bob),
-        ));
-    }
-    Some(format!(
-        "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: one table of {} x {bob} \
-         cross-products, {} numbers beside {} unknown values, opens to alice, and {} numbers of the solution to bob",
-        alice + 1,
-        (alice + 1) * bob,
-        rows * alice.min(bob),
-        bob * (bob + 2) + 2,
-    ))
-}
-
-/// The same of several parties, whose sealed fits are gaussian and follow from tables.
-fn instead_of_several(merged: &Report, (leader, own): (Role, u64), others: impl Iterator<Item = u64>) -> String {
-    let others: Vec<u64> = others.collect();
-    let (all, rows, limits) = (own + others.iter().sum::<u64>(), merged.statistics.nobs, Limits::default());
-    let opened = |columns: &u64| {
-        let numbers = columns * (all - columns + 1);
-        limits.opened(0, numbers, rows, [*columns, all - columns]).map(|_| numbers)
-    };
-    let met = limits.rows(Rows::All, rows, all).and_then(|()| others.iter().map(opened).collect::<Result<Vec<_>, _>>());
-    match met {
-        Err(refusal) => {
-            format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
-        }
-        Ok(numbers) => {
-            let solution: u64 = others.iter().map(|columns| columns * (columns + 2) + 3).sum();
-            // A table between two of the others is one of both.
-            let between: u64 = others.iter().enumerate().map(|(at, a)| a * others[at + 1..].iter().sum::<u64>()).sum();
-            format!(
-                "--mode sealed (recommended) gives the same coefficients, and no value of a row leaves readably: the tables of \
-                 cross-products of every two parties, {} numbers, open to {leader}, and {solution} numbers of the solution to the others",
-                numbers.iter().sum::<u64>() - between,
-            )
-        }
-    }
 }

@@ -12,7 +12,7 @@ const ALONE: &str = concat!(
     ".c0{--mark:#0072b2}.c1{--mark:#d55e00}.c2{--mark:#009e73}.c3{--mark:#8a8f98}",
     ".c4{--mark:#b6498f}.c5{--mark:#a67c00}.c6{--mark:#3f8fc9}.c7{--mark:#5b4db0}",
     "line.grid{stroke:#e8ebee}.axis{stroke:#5d666f}.tick,.axis-name{fill:#5d666f}",
-    ".curve{fill:none;stroke:var(--mark);stroke-width:1.8;stroke-linejoin:round}.published .curve{stroke-dasharray:6 3}",
+    ".curve{fill:none;stroke:var(--mark);stroke-width:1.8;stroke-linejoin:round}.published .curve,.dashed .curve{stroke-dasharray:6 3}",
     ".point{fill:var(--mark)}.hollow{fill:#fff;stroke:var(--mark);stroke-width:1.8}",
     ".curve-name{fill:var(--mark);font-weight:600}.leader{stroke:var(--mark);opacity:.6}"
 );

@@ -93,7 +93,10 @@ fn a_private_result_whose_plan_foretells_noise_says_so_first_and_infers_nothing(
         let found = outputs(&folder.path().join(name), arguments);
         let of = |file: &str| &found.iter().find(|(name, _)| name == file).unwrap().1;
         let text = of("stdout");
-        assert!(text.starts_with("****"), "{name}: {text}");
+        // Of two parties a line that names it comes first, and the whole of it behind the head.
+        let first =
+            banner.map_or("****".to_string(), |banner| format!("Caution:  {}; p-values", banner.to_uppercase()));
+        assert!(text.starts_with(&first) && text.contains("****\n\nCall:"), "{name}: {text}");
         let report: Value = of("report.json").parse().unwrap();
         let caution = &report["caution"];
         assert_eq!(caution["inference_withheld"], true, "{name}: {caution}");

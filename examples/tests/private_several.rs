@@ -56,7 +56,7 @@ fn world(rows: u32, runs: f64) -> World {
 /// The same with another study and more in the private files; of each party, in order, the rows that it lacks.
 fn world_of(study: &str, rows: u32, runs: f64, more: &str, lacks: fn(usize, u32) -> bool) -> World {
     let world = World::new();
-    world.certificates("authority", &["alice", "bob", "carol", "coordinator"]);
+    world.certificates("authority", &["alice", "bob", "carol", "coordinator", "dealer"]);
     world.write("study.toml", study);
     let columns = [("carol", "c", 0.732_051), ("alice", "a", 0.618_034), ("bob", "b", 0.414_214)];
     for (at, (name, column, step)) in columns.into_iter().enumerate() {
@@ -84,26 +84,26 @@ fn command(world: &World, name: &str, words: &[&str]) -> Output {
     world.asked(name, if name == "carol" { "--listen" } else { "--connect" }, words)
 }
 
-fn party(world: &World, name: &str, [command, coordinator, leader, wait]: [&str; 4]) -> Running {
+fn party(world: &World, name: &str, [command, coordinator, leader, wait]: [&str; 4], more: &[&str]) -> Running {
     let line = if name == "carol" { ["--listen", leader] } else { ["--connect", leader] };
     let data = format!("{name}.csv");
     let fixed = [command, "--coordinator", coordinator, "--wait", wait, "--data", &data];
     // A match stays in the state folder, where the fit looks for it.
     let out = ["--out", name];
-    world.start(name, &[&fixed[..], &line, if command == "fit" { &out } else { &[] }].concat())
+    world.start(name, &[&fixed[..], &line, if command == "fit" { &out } else { &[] }, more].concat())
 }
 
 /// The coordinator and the three, of which carol leads.
 fn start(world: &World, wait: &str) -> Vec<Running> {
-    start_to("fit", world, wait)
+    start_to("fit", world, wait, &[])
 }
 
-/// The same for another command.
-fn start_to(command: &str, world: &World, wait: &str) -> Vec<Running> {
+/// The same for another command, and with more on the command lines of the three.
+fn start_to(command: &str, world: &World, wait: &str, more: &[&str]) -> Vec<Running> {
     let _ = fs::remove_file(world.path("coordinator.address"));
     let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
     let leader = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let parties = NAMES.map(|name| party(world, name, [command, &address, &leader, wait]));
+    let parties = NAMES.map(|name| party(world, name, [command, &address, &leader, wait], more));
     std::iter::once(coordinator).chain(parties).collect()
 }
 
@@ -207,6 +207,21 @@ fn a_run_of_three_is_charged_once_at_each_a_check_foretells_its_bytes_and_the_bu
 }
 
 #[test]
+fn an_outcome_at_one_of_three_ends_every_command_of_a_private_study_with_2() {
+    let world = world(40, 1.0);
+    world.write("study.toml", &STUDY.replace("held_by = \"all\"", "held_by = \"carol\""));
+    for name in NAMES {
+        for words in [&["check"][..], &["fit"], &["privacy", "plan"]] {
+            let output = command(&world, name, words);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{name} {words:?}: {said}");
+            assert!(said.contains("`outcome.held_by` is one party"), "{name} {words:?}: {said}");
+        }
+        assert_eq!(records(&ledger(&world, name)).iter().filter(|body| body.contains("reserved")).count(), 0);
+    }
+}
+
+#[test]
 fn a_private_fit_of_three_takes_the_rows_that_all_have() {
     let passes = "[match]\nmembership = \"disclosed\"\nmax_rows = { alice = 500, bob = 500, carol = 500 }\n[match.keys]\nid = { kind = \
                   \"identifier\" }\n[[match.pass]]\nname = \"id\"\nkeys = [\"id\"]\n";
@@ -214,7 +229,7 @@ fn a_private_fit_of_three_takes_the_rows_that_all_have() {
     let keys = "[match]\nid = \"id\"\n[match.columns]\nid = \"id\"\n";
     // Each lacks ten rows of its own.
     let world = world_of(&study, 400, 1.0, keys, |at, row| row / 10 == 3 * at as u32);
-    codes(&end(start_to("match", &world, "20")), 0);
+    codes(&end(start_to("match", &world, "20", &[])), 0);
     codes(&end(start(&world, "20")), 0);
     let first = report(&world, "carol");
     assert_eq!(first["nobs"], 370);
@@ -228,20 +243,85 @@ fn a_private_fit_of_three_takes_the_rows_that_all_have() {
 }
 
 #[test]
-fn a_run_of_three_in_which_one_is_killed_before_anything_was_released_costs_nothing() {
+fn a_run_of_three_in_which_a_party_or_the_coordinator_is_killed_before_anything_was_released_costs_nothing() {
     let world = world(150_000, 1.0);
-    let mut running = start(&world, "5");
-    eventually(|| fs::read_to_string(&running[0].log).unwrap().contains("dealing for tables").then_some(()));
-    running[3].child.kill().unwrap();
-    let ended = end(running);
-    for ended in &ended[1..3] {
-        assert_eq!(ended.code, 69, "{}", ended.log);
-        assert!(ended.log.contains("bob"), "{}", ended.log);
-    }
-    for name in NAMES {
-        assert_eq!(spent(&world, name), 0.0, "{name}");
+    // The coordinator, which deals; the leader; another one.
+    for (killed, says) in [(0, "coordinator"), (1, "carol"), (3, "bob")] {
+        let mut running = start(&world, "5");
+        dealing(&running[0]);
+        running[killed].child.kill().unwrap();
+        lost(&world, end(running), killed, says);
     }
     codes(&end(start(&world, "20")), 0);
+}
+
+#[test]
+fn a_dealer_apart_from_the_coordinator_that_is_killed_ends_a_private_run_of_three_for_all_and_costs_nothing() {
+    let study = format!("{STUDY}\n[dealer]\ncertificate = \"dealer\"\n");
+    let world = world_of(&study, 150_000, 1.0, "", |_, _| false);
+    let deal = || {
+        let _ = fs::remove_file(world.path("dealer.address"));
+        let alone = ["deal", "--listen", "127.0.0.1:0", "--announce", "dealer.address"];
+        let dealer = world.start_as("coordinator", "dealer", &alone);
+        let address = world.address("dealer.address");
+        (dealer, address)
+    };
+    let (mut dealer, address) = deal();
+    let running = start_to("fit", &world, "5", &["--dealer", &address]);
+    dealing(&dealer);
+    dealer.child.kill().unwrap();
+    let ended = end(running);
+    assert_eq!(ended[0].code, 69, "{}", ended[0].log);
+    lost(&world, ended, 0, "dealer");
+    let (dealer, address) = deal();
+    codes(&end(start_to("fit", &world, "20", &["--dealer", &address])), 0);
+    assert_eq!(dealer.end().code, 0);
+}
+
+/// Waits until masks are dealt.
+fn dealing(dealer: &Running) {
+    eventually(|| fs::read_to_string(&dealer.log).unwrap().contains("dealing for tables").then_some(()));
+}
+
+/// That all other parties than the one that was killed have ended for want of it, and that the run has cost nobody anything.
+fn lost(world: &World, ended: Vec<Ended>, killed: usize, says: &str) {
+    for ended in ended.iter().enumerate().skip(1).filter(|(at, _)| *at != killed).map(|(_, ended)| ended) {
+        assert_eq!(ended.code, 69, "{says}: {}", ended.log);
+        assert!(ended.log.contains(says), "{says}: {}", ended.log);
+    }
+    for name in NAMES {
+        assert_eq!(spent(world, name), 0.0, "{name} without {says}");
+    }
+}
+
+#[test]
+fn a_leader_killed_after_the_noised_values_of_all_others_had_left_loses_nothing_and_they_lose_their_charge() {
+    let world = world(400, 2.0);
+    let own = ledger(&world, "carol");
+    hold(&own, "records WHEN json_extract(NEW.body, '$.kind') = 'stored'");
+    let mut running = start(&world, "5");
+    // The leader releases last, so that both others have released all.
+    eventually(|| records(&own).iter().any(|body| body.contains("\"kind\":\"reserved\"")).then_some(()));
+    for name in ["alice", "bob"] {
+        let last = |body: &String| body.contains("\"kind\":\"stored\"") && body.contains("\"index\":2,");
+        eventually(|| records(&ledger(&world, name)).iter().any(last).then_some(()));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    running[1].child.kill().unwrap();
+    running[1].child.wait().unwrap();
+    let_go(&own);
+    let ended = end(running);
+    for ended in &ended[2..] {
+        assert_eq!(ended.code, 69, "{}", ended.log);
+        assert!(ended.log.contains("carol"), "{}", ended.log);
+    }
+    // All the same command again: another run, and only the others have paid for two.
+    codes(&end(start(&world, "20")), 0);
+    for (name, runs) in NAMES.into_iter().zip([1.0, 2.0, 2.0]) {
+        let charge = report(&world, name)["privacy"]["charge"].as_f64().unwrap();
+        let sum = spent(&world, name);
+        assert!(charge > 0.0 && (sum - runs * charge).abs() < 1e-9 * charge, "{name}: {sum} {charge}");
+    }
 }
 
 #[test]

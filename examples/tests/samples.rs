@@ -1,14 +1,19 @@
-//! Every sample file in this folder is read by the program that it is for.
+//! Every sample file in this folder is read by the program that it is for, and the script of a walkthrough runs to its end.
 
 // Test code may unwrap: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fedreg_common::id::Role;
 use fedreg_common::study::{SealedTerms, Study, Vertical, VerticalGuarantee};
 use fedreg_party::config::{Config, Overrides};
 use fedreg_proto::files::read_study;
+use serde_json::Value;
 
 fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("two-hospitals")
@@ -117,4 +122,87 @@ fn the_three_institutions_have_files_that_fit_each_other_and_the_walkthrough() {
         assert!(readme.contains(&format!("{} fit --out results/{role}", role.program())));
     }
     assert!(readme.contains(&format!("--name {}", study.head.coordinator.certificate)));
+}
+
+#[test]
+fn the_script_of_the_three_institutions_goes_from_certificates_to_scores() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("three-institutions");
+    let folder = tempfile::tempdir().unwrap();
+    let [bin, work, home] = ["bin", "work", "home"].map(|name| folder.path().join(name));
+    // The two programs that it calls, from the demo, which is all of them.
+    fs::create_dir(&bin).unwrap();
+    let demo = env!("CARGO_BIN_EXE_demo");
+    for (name, line) in [
+        ("coordinator", format!("exec '{demo}' --role coordinator \"$@\"")),
+        ("party", format!("name=$2; shift 2; exec '{demo}' --role \"$name\" \"$@\"")),
+    ] {
+        fs::write(bin.join(name), format!("#!/bin/sh\n{line}\n")).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let said = folder.path().join("said.txt");
+    let mut script = Command::new("sh")
+        .arg(sample.join("run.sh"))
+        .arg(&work)
+        .env("BIN", &bin)
+        .env("XDG_STATE_HOME", &home)
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&said).unwrap())
+        .stderr(fs::File::create(folder.path().join("log.txt")).unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        match script.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > Duration::from_secs(120) => break None,
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    let log = text(&folder.path().join("log.txt"));
+    if status.is_none() {
+        script.kill().unwrap();
+    }
+    assert!(status.is_some_and(|status| status.success()), "{}\n{log}", text(&said));
+    assert!(text(&said).contains("== results are in"), "{}", text(&said));
+
+    // `lm(progression ~ ., diabetes)` in R 4.5.1.
+    let known = [("(Intercept)", -334.567_138_518_79), ("bmi", 5.602_962_091_92), ("sex", -22.859_648_090_50)];
+    for name in ["hospital", "laboratory", "office"] {
+        let results = work.join("results").join(name);
+        let report: Value = serde_json::from_str(&text(&results.join("report.json"))).unwrap();
+        let rows = report["coefficients"].as_array().unwrap();
+        assert_eq!((rows.len(), &report["role"]), (11, &Value::from(name)));
+        for (term, estimate) in known {
+            let row = rows.iter().find(|row| row["term"] == term).unwrap();
+            assert!((row["estimate"].as_f64().unwrap() / estimate - 1.0).abs() < 1e-9, "{name}: {row}");
+            assert!(row["std_error"].as_f64().unwrap() > 0.0, "{name}: {row}");
+        }
+        assert!(results.join("model.json").is_file() && results.join("report.html").is_file(), "{name}");
+        // Scores come out at the leader only.
+        assert_eq!(results.join("scores.csv").is_file(), name == "hospital", "{name}");
+    }
+    let scores = text(&work.join("results/hospital/scores.csv"));
+    let scores: Vec<(&str, f64)> = scores
+        .lines()
+        .skip(1)
+        .map(|line| line.split_once(',').unwrap())
+        .map(|(id, score)| (id, score.parse().unwrap()))
+        .collect();
+    assert_eq!(scores.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["n01", "n02", "n03", "n04", "n05"]);
+    let report: Value = serde_json::from_str(&text(&work.join("results/hospital/report.json"))).unwrap();
+    let estimate = |term: &str| {
+        let rows = report["coefficients"].as_array().unwrap();
+        rows.iter().find(|row| row["term"] == term).unwrap()["estimate"].as_f64().unwrap()
+    };
+    for (id, score) in scores {
+        let mut expected = estimate("(Intercept)");
+        for (name, separator) in [("hospital", ','), ("laboratory", ';'), ("office", ',')] {
+            let table = text(&sample.join(format!("{name}_new.csv")));
+            let row = table.lines().find(|line| line.split(separator).next() == Some(id)).unwrap();
+            let cells = table.lines().next().unwrap().split(separator).zip(row.split(separator)).skip(1);
+            expected += cells.map(|(term, cell)| estimate(term) * cell.parse::<f64>().unwrap()).sum::<f64>();
+        }
+        assert!((score - expected).abs() < 1e-9 * expected.abs(), "{id}: {score} {expected}");
+    }
 }

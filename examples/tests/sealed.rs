@@ -281,8 +281,6 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
         printed.starts_with("Result:   poisson model of progression, 10 terms, 442 rows, plain mode: converged"),
         "{printed}"
     );
-    let head: Vec<&str> = printed.lines().take_while(|line| !line.is_empty()).collect();
-    assert!(head.len() <= 10 && head.iter().all(|line| line.chars().count() <= 110), "{head:#?}");
     assert_eq!(printed.matches("Coefficients:").count(), 1, "{printed}");
     let (code, printed, _) = rehearse(folder.path(), &["--verbose"]);
     assert!(code == 0 && printed.matches("Coefficients:").count() == 3, "{code} {printed}");
@@ -293,6 +291,106 @@ fn flags_that_a_sealed_rehearsal_has_no_place_for_are_refused_with_the_sentence_
     );
     let (code, _, said) = rehearse(folder.path(), &["--sealed-limits", "off"]);
     assert!(code == 2 && said.contains("--sealed-limits needs --mode sealed"), "{code} {said}");
+}
+
+/// The labels of the head of what a rehearsal printed, which has at most ten lines whatever was run.
+fn labels(printed: &str, what: &str) -> Vec<String> {
+    let head: Vec<&str> = printed.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(head.len() <= 10 && head.iter().all(|line| line.chars().count() <= 110), "{what}: {head:#?}");
+    let labelled = head.iter().filter_map(|line| line.split_once(':')).filter(|(label, _)| !label.contains(' '));
+    let mut labels: Vec<String> = labelled.map(|(label, _)| label.to_string()).collect();
+    labels.dedup();
+    labels
+}
+
+#[test]
+fn the_head_of_every_mode_says_in_ten_lines_what_was_seen_and_what_the_other_modes_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = [("binomial", 3000), ("poisson", 3000), ("many", 60_000)].map(|(name, rows)| {
+        let path = folder.path().join(format!("{name}.csv"));
+        written(&path, rows, name == "poisson");
+        (name, path.to_str().unwrap().to_string())
+    });
+    let table = |name: &str| tables.iter().find(|(known, _)| *known == name).unwrap().1.clone();
+    let bounds = |most: u32| {
+        let path = folder.path().join(format!("{most}.toml"));
+        let columns = "[columns]\na = [-1, 1]\nb = [-1, 2]\nc = [-1, 1]\nd = [-1, 1]\n";
+        fs::write(&path, format!("{columns}[outcome]\ny = [0, {most}]\n")).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let (ones, counts) = (bounds(1), bounds(40));
+    let own = |name: &str, family: &str| {
+        ["--data", &table(name), "--outcome", "y", "--id", "id", "--family", family].map(String::from).to_vec()
+    };
+    let parties = ["--leader", "clinic", "--parties", "clinic=age,bmi,bp;lab=s1,s2,s3,s4;office=s5,s6"];
+    let [binomial, poisson] = ["binomial", "poisson"].map(|family| own(family, family));
+    let many = own("many", "gaussian");
+    for (name, flags, modes, bounds) in [
+        ("two", vec![], &["plain", "sealed", "private"][..], None),
+        ("three", parties.map(String::from).to_vec(), &["plain", "sealed", "private"], None),
+        ("binomial", binomial, &["plain", "sealed", "private"], Some(&ones)),
+        ("poisson", poisson, &["plain", "sealed", "private"], Some(&counts)),
+        ("many", many, &["private"], Some(&ones)),
+    ] {
+        for mode in modes {
+            let what = format!("{name}, {mode}");
+            let mut line: Vec<&str> = flags.iter().map(String::as_str).chain(["--mode", mode]).collect();
+            line.extend(bounds.filter(|_| *mode == "private").into_iter().flat_map(|file| ["--bounds", file]));
+            let out = folder.path().join(format!("{name}-{mode}"));
+            let (code, printed, said) = rehearse(&out, &line);
+            assert_eq!(code, 0, "{what}: {said}");
+            let mut expected = match *mode {
+                "plain" => vec!["Result", "Seen", "Sealed", "Private", "Reports"],
+                "sealed" => vec!["Result", "Seen", "Plain", "Private", "Reports"],
+                _ => vec!["Result", "Seen", "Plain", "Sealed", "Reports"],
+            };
+            let labels = labels(&printed, &what);
+            if !report(&out)["caution"].is_null() {
+                expected.insert(0, "Caution");
+                // In full below.
+                assert!(printed.contains("\n\n****"), "{what}: {printed}");
+            }
+            assert!(labels == expected, "{what}: {labels:?}\n{printed}");
+            let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+            let seen = match (*mode, name) {
+                ("plain", _) => "can reconstruct",
+                ("sealed", "three") => "numbers that opened to clinic: 30 of lab (3 tables), 18 of office (2 tables)",
+                ("sealed", "two") => "numbers that opened to alice: 32 of bob (2 tables, beside 2210 unknown values)",
+                ("sealed", _) => "numbers that opened to alice: ",
+                _ => "noised values only",
+            };
+            assert!(words.contains(seen), "{what}: {printed}");
+        }
+    }
+    let cautioned = |run: &str| !report(&folder.path().join(run))["caution"].is_null();
+    assert!(cautioned("two-private") && cautioned("three-private") && !cautioned("many-private"));
+}
+
+#[test]
+fn the_head_stays_within_ten_lines_with_many_parties_a_long_folder_and_refusals_of_the_other_modes() {
+    let folder = tempfile::tempdir().unwrap();
+    let out =
+        folder.path().join("a-folder-with-a-name-that-is-longer-than-a-line-of-the-head-has-room-for-in-any-case");
+    let parties = "n1=age,sex;n2=bmi,bp;n3=s1;n4=s2;n5=s3;n6=s4;n7=s5;n8=s6";
+    let (code, printed, said) = rehearse(&out, &["--parties", parties, "--leader", "n1", "--lambda", "1"]);
+    assert_eq!(code, 0, "{said}");
+    let head: Vec<&str> = printed.lines().take_while(|line| !line.is_empty()).collect();
+    assert!(head.len() <= 10, "{head:#?}");
+    let words = head.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "Result:",
+        "Seen: n1 can reconstruct",
+        "what else was seen stands at the end of this text",
+        "Sealed: --mode sealed, in which no value of a row leaves readably, has no such fit: `penalty` is given",
+        "Private: --mode private --epsilon 1 would miss the slopes without a penalty by",
+        "Reports:",
+    ] {
+        assert!(words.contains(part), "{part}: {head:#?}");
+    }
+    let (code, printed, said) = rehearse(&out, &["--family", "quasipoisson"]);
+    assert_eq!(code, 0, "{said}");
+    let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Private: --mode private has no such fit: `model.family` is quasipoisson"), "{printed}");
 }
 
 #[test]

@@ -250,6 +250,65 @@ fn with_gaps(text: &str) -> String {
 }
 
 #[test]
+fn a_formula_with_a_column_of_another_party_is_refused_with_the_reason_and_its_place() {
+    let folder = Folder::new();
+    let data = folder.write("table.csv", table(120, HEADER));
+    let vertical = |more: &[&str]| folder.vertical(&data, &[&["--id", "patient_id"], more].concat());
+    let reason = "What is computed from both needs bob's value of every row at alice, and no mode lets it leave";
+    for (lists, says, caret) in [
+        (
+            &["--alice", "~ a:b", "--bob", "b"][..],
+            "--alice: formula, character 5: `a:b` has columns of two parties: `a` of alice and `b` of bob",
+            "  ~ a:b\n      ^",
+        ),
+        (
+            &["--parties", "alice=~ a * log(b + 3);bob=b;carol=region"],
+            "--parties, alice: formula, character 7: `a:log(b + 3)` has columns of two parties",
+            "  ~ a * log(b + 3)\n        ^",
+        ),
+    ] {
+        let (code, said) = vertical(lists);
+        assert!(code == 2 && said.contains(says) && said.contains(reason) && said.contains(caret), "{code} {said}");
+    }
+    // In a study each party has a table, and another one's column is none of its columns.
+    let world = World::new();
+    world.write("study.toml", &STUDY.replace("columns = [\"a\"]", "formula = \"~ a * b\""));
+    let output = world.asked("alice", "--connect", &["check"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(65), "{said}");
+    let says =
+        "the formula of alice: formula, character 7: `a:b` has columns of two parties: `a` of alice and `b` of bob";
+    assert!(said.contains(says) && said.contains(reason) && said.contains("  ~ a * b\n        ^"), "{said}");
+    // Where both tables have it, it is each one's own.
+    let both = fs::read_to_string(world.path("alice.csv")).unwrap();
+    let both: String =
+        both.lines().map(|line| format!("{line},{}\n", if line.contains('y') { "b" } else { "1.5" })).collect();
+    world.write("alice.csv", &both);
+    world.write("study.toml", &STUDY.replace("columns = [\"a\"]", "formula = \"~ a:b\""));
+    let output = world.asked("alice", "--connect", &["check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_dot_of_a_rehearsal_is_every_column_that_is_neither_taken_nor_of_another_party() {
+    let folder = Folder::new();
+    let data = folder.write("table.csv", table(120, "patient_id,a,b,region,day,w,cost"));
+    let more = ["--id", "patient_id", "--weights", "w"];
+    let (code, said) = folder.vertical(&data, &[&more[..], &["--alice", "~ .", "--bob", "b,day"]].concat());
+    assert!(code == 65 && said.contains("`day`"), "{said}");
+    let data = folder.write("table.csv", table(120, "patient_id,a,b,region,day,w,cost").replace("2024-", "x"));
+    let lists = ["--alice", "~ log(a + 2) + .", "--bob", "~ b + factor(day)", "--lambda", "0.1"];
+    let (code, said) = folder.vertical(&data, &[&more[..], &lists].concat());
+    assert_eq!(code, 0, "{said}");
+    let study = fs::read_to_string(folder.0.path().join("out/study.toml")).unwrap();
+    assert!(study.contains("formula = \"~ log(a + 2) + a + region\""), "{study}");
+    // What is unknown is shown with its place.
+    let (code, said) = folder.vertical(&data, &[&more[..], &["--alice", "~ a + log(bb)", "--bob", "b"]].concat());
+    let says = "--alice: formula, character 7: there is no column `bb`";
+    assert!(code == 65 && said.contains(says) && said.contains("\n  ~ a + log(bb)\n        ^"), "{code} {said}");
+}
+
+#[test]
 fn declared_marks_and_decimals_and_compressed_files_give_the_fit_of_the_plain_table() {
     let folder = Folder::new();
     let text = table(120, HEADER);

@@ -29,16 +29,17 @@ use crate::worker;
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Fit the study's model together with the other party
+    /// Fit the study's model together with all other parties
     ///
     /// Ctrl-C and SIGTERM end the run in good order: the others are told, and the exit code is 130.
     Fit(FitArguments),
-    /// Score new rows together with the other party
+    /// Score new rows together with all other parties
     Predict(PredictArguments),
-    /// Find the rows that both parties have, before a fit
+    /// Find the rows that all parties have, before a fit
     ///
-    /// For studies with a section `[match]`. Each party learns which of its own rows the other has too, and nothing else of the other's
-    /// rows beside their number. The result is kept in the state folder, where `fit` finds it.
+    /// For studies with a section `[match]`. Each party learns which of its own rows all parties have; the leader of several also learns
+    /// which of them each other party has. They learn nothing else of others' rows beside numbers and by which pass rows were found. The
+    /// result is kept in the state folder, where `fit` finds it.
     Match(MatchArguments),
     /// Fit a sub-model from the table that opened in this party's last fit; opens no connection, and nothing leaves
     ///

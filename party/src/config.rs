@@ -36,9 +36,9 @@ pub struct Config {
     /// Address of the dealer, `host:port`, where the study names one apart from the coordinator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dealer: Option<String>,
-    /// Address at which this party listens for the other; or use `connect`.
+    /// Address at which this party listens for the other, or as the leader of several for all others; or use `connect`.
     pub listen: Option<String>,
-    /// Address at which the other party listens.
+    /// Address at which the other party listens, of several the leader.
     pub connect: Option<String>,
     /// Folder for the log of runs; it must be writable. `state` beside this file if absent.
     pub state: PathBuf,
@@ -312,7 +312,7 @@ impl OwnTable for TableAtHand {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyTerms {
-    /// Largest share of any own column's variance that the peer may be able to reconstruct, from 0 to 1.
+    /// Largest share of any own column's variance that another party may be able to reconstruct, from 0 to 1.
     pub max_disclosure: Option<f64>,
     /// Largest number of rounds of a fit.
     pub max_rounds: Option<u32>,
@@ -413,7 +413,7 @@ fn default_wait() -> u64 {
 pub struct Overrides {
     /// Private file of this party
     ///
-    /// Without it, `alice.toml` or `bob.toml` in this folder, if it is there; flags can stand for all of it.
+    /// Without it, the file by the party's name in this folder, as `alice.toml`, if it is there; flags can stand for all of it.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Shared study file
@@ -439,10 +439,10 @@ pub struct Overrides {
     /// Address of the dealer, where the study names one apart from the coordinator
     #[arg(long, value_name = "HOST:PORT")]
     pub dealer: Option<String>,
-    /// Address to listen at for the other party
+    /// Address to listen at for the other party, at the leader of several for all others
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "connect")]
     pub listen: Option<String>,
-    /// Address at which the other party listens
+    /// Address at which the other party listens, of several the leader
     #[arg(long, value_name = "HOST:PORT")]
     pub connect: Option<String>,
     /// Certificates of trusted authorities
@@ -462,7 +462,7 @@ pub struct Overrides {
     /// Signs of life do not prolong it: raise it where the other side needs longer to read its table, or for a single step.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
-    /// Largest share of an own column that the peer may be able to reconstruct
+    /// Largest share of an own column that another party may be able to reconstruct
     #[arg(long, value_name = "SHARE")]
     pub max_disclosure: Option<f64>,
     /// Largest number of rounds of a fit

@@ -36,6 +36,13 @@ impl<L: Link, S> Over<L> for S where
 {
 }
 
+/// What a session does beside the line. One type for all of it: a driver is compiled for each kind of session.
+enum Doing<M> {
+    Start,
+    Receive(Role, M),
+    Work,
+}
+
 /// A session and what it asks for.
 type Step<S> = (S, Turn<<S as Session>::Outbound, <S as Session>::Output>);
 
@@ -283,7 +290,7 @@ impl<L: Link> Driver<'_, L> {
         session: S,
         watch: &mut impl FnMut(&S, u64),
     ) -> Result<(S, S::Output, bool), Abort> {
-        let (mut session, mut turn) = self.compute(session, |session| session.start()).await?;
+        let (mut session, mut turn) = self.compute(session, Doing::Start).await?;
         loop {
             self.place_orders(&mut session)?;
             self.progress.moved(session.position());
@@ -295,7 +302,7 @@ impl<L: Link> Driver<'_, L> {
                     if self.dealer.is_some() || session.has_work() {
                         // What comes meanwhile is new, or repeats what came before.
                         self.kept.get_or_insert_default();
-                        (session, _) = self.compute(session, |session| session.work().map(|()| Turn::Wait)).await?;
+                        (session, _) = self.compute(session, Doing::Work).await?;
                         self.place_orders(&mut session)?;
                         // Until now the peer may have waited for us.
                         self.progress.part();
@@ -317,7 +324,7 @@ impl<L: Link> Driver<'_, L> {
             if from != self.ends.peer {
                 self.kept.get_or_insert_default();
             }
-            (session, turn) = self.compute(session, move |session| session.receive(from, message)).await?;
+            (session, turn) = self.compute(session, Doing::Receive(from, message)).await?;
         }
     }
 
@@ -385,15 +392,15 @@ impl<L: Link> Driver<'_, L> {
     /// A message that comes while we compute an answer to the peer can only repeat the one that we are answering, so it is dropped:
     /// the answer under way is the answer to the repeat too. While the session takes in what the dealer sent, the peer may say
     /// something new, which is kept.
-    async fn compute<S: Over<L>>(
-        &mut self,
-        mut session: S,
-        step: impl FnOnce(&mut S) -> Result<Turn<S::Outbound, S::Output>, Abort> + Send + 'static,
-    ) -> Result<Step<S>, Abort> {
+    async fn compute<S: Over<L>>(&mut self, mut session: S, doing: Doing<L::Inbound>) -> Result<Step<S>, Abort> {
         let begun = Instant::now();
         self.computing = true;
         let mut task = tokio::task::spawn_blocking(move || {
-            let turn = step(&mut session);
+            let turn = match doing {
+                Doing::Start => session.start(),
+                Doing::Receive(from, message) => session.receive(from, message),
+                Doing::Work => session.work().map(|()| Turn::Wait),
+            };
             (session, turn)
         });
         loop {
@@ -460,7 +467,7 @@ impl<L: Link> Driver<'_, L> {
                 Ok(Heard::Message(message)) => {
                     let peer = self.ends.peer;
                     let turn;
-                    (session, turn) = self.compute(session, move |session| session.receive(peer, message)).await?;
+                    (session, turn) = self.compute(session, Doing::Receive(peer, message)).await?;
                     if let Turn::Send(again) | Turn::FinishAndSend { last: again, .. } = turn {
                         self.link.send(again);
                         said = false;

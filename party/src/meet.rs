@@ -19,6 +19,7 @@ use fedreg_proto::limits::Limits;
 use fedreg_proto::link::{Complaints, OpenError};
 use fedreg_proto::merge::{self, Place};
 use fedreg_proto::register::{CoordinatorEvent, PartyEvent, PeerState};
+use fedreg_proto::tls::Identity;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tokio::sync::mpsc;
@@ -252,17 +253,7 @@ pub(crate) async fn meet<W: Work>(
         tracing::info!("run {run} was interrupted here; taking it up again");
     }
     let mut lines = line::open(job, &identity).await?;
-    let address = config.coordinator.clone();
-    let instance = drawn()?;
-    let joining = Joining { role: *role, keys: study.key_digests(), address, patience: job.patience, run, instance };
-    let dial = {
-        let (address, name) = (config.coordinator.clone(), study.head.coordinator.certificate.clone());
-        move || {
-            let (address, identity, name) = (address.clone(), identity.clone(), name.clone());
-            async move { coordinator::join(&address, &identity, &name).await }
-        }
-    };
-    let convener = Convener::start(joining, dial, stop);
+    let convener = convene(job, identity, run, stop)?;
     let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peers: BTreeMap::new() };
     let result = meeting.hold(work, early, &mut lines, stopped).await;
     meeting.tell(work, &result);
@@ -288,6 +279,23 @@ pub(crate) async fn meet<W: Work>(
         work.given_up(job, run, failure, nobodys);
     }
     result
+}
+
+/// Joins the coordinator, and keeps joining.
+fn convene(
+    Job { role, config, study, patience, .. }: &Job,
+    identity: Identity,
+    run: Option<RunId>,
+    stop: mpsc::Sender<Abort>,
+) -> Result<Convener, Failure> {
+    let (address, name) = (config.coordinator.clone(), study.head.coordinator.certificate.clone());
+    let (patience, instance) = (*patience, drawn()?);
+    let joining = Joining { role: *role, keys: study.key_digests(), address: address.clone(), patience, run, instance };
+    let dial = move || {
+        let (address, identity, name) = (address.clone(), identity.clone(), name.clone());
+        async move { coordinator::join(&address, &identity, &name).await }
+    };
+    Ok(Convener::start(joining, dial, stop))
 }
 
 /// An interrupted run of which all is kept here that either party needs.

@@ -2,6 +2,7 @@
 //!
 //! A line's own liveness is HTTP/2's: a peer that answers no ping for half a minute is lost.
 
+use crate::BoxFuture;
 use crate::convert::{Wire, coordinator_event, party_event, status_reply};
 use crate::health::HealthService;
 use crate::limits::{EVENT_BYTES, EVENT_WINDOW_BYTES, SENTENCE_CHARACTERS};
@@ -53,7 +54,15 @@ pub struct ServeError(String);
 ///
 /// # Errors
 /// Nobody answers, or a certificate was refused.
-pub async fn join(address: &str, identity: &Identity, coordinator: &str) -> Result<Joined, OpenError> {
+pub fn join<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    coordinator: &'a str,
+) -> BoxFuture<'a, Result<Joined, OpenError>> {
+    Box::pin(joined(address, identity, coordinator))
+}
+
+async fn joined(address: &str, identity: &Identity, coordinator: &str) -> Result<Joined, OpenError> {
     let mut client = client(address, identity, coordinator).await?;
     let (say, said) = mpsc::channel(QUEUE);
     let (heard, hear) = mpsc::channel(QUEUE);
@@ -71,26 +80,34 @@ pub async fn join(address: &str, identity: &Identity, coordinator: &str) -> Resu
 ///
 /// # Errors
 /// As [`join`].
-pub async fn status(address: &str, identity: &Identity, coordinator: &str) -> Result<StatusReply, OpenError> {
-    let mut client = client(address, identity, coordinator).await?;
-    let reply = answer(address, coordinator, client.status(wire::StatusRequest {})).await?;
-    status_reply(reply).map_err(|fault| OpenError::Refused(format!("{coordinator} at {address} {fault}")))
+pub fn status<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    coordinator: &'a str,
+) -> BoxFuture<'a, Result<StatusReply, OpenError>> {
+    Box::pin(async move {
+        let mut client = client(address, identity, coordinator).await?;
+        let reply = answer(address, coordinator, client.status(wire::StatusRequest {})).await?;
+        status_reply(reply).map_err(|fault| OpenError::Refused(format!("{coordinator} at {address} {fault}")))
+    })
 }
 
 /// Asks the coordinator to end a run between workers with what has come: whether it did, and what became of it.
 ///
 /// # Errors
 /// As [`join`].
-pub async fn finish(
-    address: &str,
-    identity: &Identity,
-    coordinator: &str,
+pub fn finish<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    coordinator: &'a str,
     study: Digest,
-) -> Result<(bool, String), OpenError> {
-    let mut client = client(address, identity, coordinator).await?;
-    let request = wire::FinishRequest { study: study.to_wire() };
-    let reply = answer(address, coordinator, client.finish(request)).await?;
-    Ok((reply.closed, printable_within(&reply.sentence, SENTENCE_CHARACTERS)))
+) -> BoxFuture<'a, Result<(bool, String), OpenError>> {
+    Box::pin(async move {
+        let mut client = client(address, identity, coordinator).await?;
+        let request = wire::FinishRequest { study: study.to_wire() };
+        let reply = answer(address, coordinator, client.finish(request)).await?;
+        Ok((reply.closed, printable_within(&reply.sentence, SENTENCE_CHARACTERS)))
+    })
 }
 
 async fn client(
@@ -122,15 +139,15 @@ pub(crate) async fn answer<T>(
 ///
 /// # Errors
 /// The server cannot go on.
-pub async fn serve(
+pub fn serve(
     listener: Listener,
     callers: mpsc::Sender<Caller>,
     status: watch::Receiver<StatusReply>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let (closing, closed) = watch::channel(false);
     let service = Arc::new(RunService { callers, status, closed });
-    run(listener, routes(service), EVENT_WINDOW_BYTES, closing, shutdown).await
+    run(listener, routes(service), EVENT_WINDOW_BYTES, closing, shutdown)
 }
 
 /// What every coordinator answers.
@@ -140,30 +157,28 @@ pub(crate) fn routes(service: Arc<impl Coordinator>) -> Routes {
 }
 
 /// Runs the server of a coordinator until `shutdown`, and a little longer for what is still to be written.
-pub(crate) async fn run(
+pub(crate) fn run(
     listener: Listener,
     routes: Routes,
     window: u32,
     closing: watch::Sender<bool>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let mut stop = closing.subscribe();
-    let server = tls::server()
-        .initial_stream_window_size(window)
-        .initial_connection_window_size(window)
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(listener.incoming(), async move {
-            drop(stop.wait_for(|closing| *closing).await);
-        });
-    tokio::pin!(server);
-    let served = tokio::select! {
-        served = &mut server => served,
-        () = shutdown => {
-            closing.send_replace(true);
-            timeout(FAREWELL, server).await.unwrap_or(Ok(()))
-        }
-    };
-    served.map_err(|error| ServeError(explain(&error)))
+    let router =
+        tls::server().initial_stream_window_size(window).initial_connection_window_size(window).add_routes(routes);
+    let stopped = Box::pin(async move { drop(stop.wait_for(|closing| *closing).await) });
+    let mut server = tls::serve(router, listener, stopped);
+    Box::pin(async move {
+        let served = tokio::select! {
+            served = &mut server => served,
+            () = shutdown => {
+                closing.send_replace(true);
+                timeout(FAREWELL, server).await.unwrap_or(Ok(()))
+            }
+        };
+        served.map_err(|error| ServeError(explain(&error)))
+    })
 }
 
 /// What a coordinator between two parties answers.

@@ -11,6 +11,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::BoxFuture;
 pub use crate::convert::dealer::{Answer, AnswerDecoder, Ordered, answer_frames, ordered};
 use crate::coordinator::{self, ServeError, answer};
 use crate::health::HealthService;
@@ -47,7 +48,17 @@ pub type Caller = talk::Caller<Heard<Ordered>, Answer>;
 ///
 /// # Errors
 /// Nobody answers, or a certificate was refused.
-pub async fn open(
+pub fn open<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    dealer: &'a str,
+    study: Digest,
+    run: RunId,
+) -> BoxFuture<'a, Result<Dealing, OpenError>> {
+    Box::pin(opened(address, identity, dealer, study, run))
+}
+
+async fn opened(
     address: &str,
     identity: &Identity,
     dealer: &str,
@@ -180,14 +191,14 @@ pub(crate) fn service(
 ///
 /// # Errors
 /// The server cannot go on.
-pub async fn serve_alone(
+pub fn serve_alone(
     listener: Listener,
     dealing: mpsc::Sender<Caller>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let (closing, closed) = watch::channel(false);
     let routes = Routes::new(service(dealing, closed)).add_service(HealthService::server());
-    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
+    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown)
 }
 
 struct Service {

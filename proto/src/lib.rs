@@ -28,6 +28,9 @@ pub mod telemetry;
 pub mod tls;
 pub mod wizard;
 
+/// A future that is compiled here, once; the body of an `async fn` is compiled again in each crate that awaits it, with all that it calls.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// Messages and services generated from `fedreg/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
 pub mod wire {

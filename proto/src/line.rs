@@ -3,6 +3,7 @@
 //! A task writes: it cuts messages into frames under flow control, so that two long messages that cross cannot block each
 //! other, and beats while there is nothing to write, so that a party that computes differs from one that is stopped.
 
+use crate::BoxFuture;
 use crate::convert::{Decoder, frames};
 use crate::health::HealthService;
 use crate::limits::{FRAME_BYTES, Limits};
@@ -98,13 +99,10 @@ impl GrpcLink {
         let open = AtomicUsize::new(doors.len());
         let (stop, stopped) = oneshot::channel::<()>();
         let service = VerticalLinkServer::new(Lobby(doors)).max_decoding_message_size(FRAME_BYTES);
+        let router = tls::server().add_service(service).add_service(HealthService::server());
+        let server = tls::serve(router, listener, Box::pin(async { drop(stopped.await) }));
         let server = tokio::spawn(async move {
-            let served = tls::server()
-                .add_service(service)
-                .add_service(HealthService::server())
-                .serve_with_incoming_shutdown(listener.incoming(), async { drop(stopped.await) })
-                .await;
-            if let Err(error) = served {
+            if let Err(error) = server.await {
                 tracing::error!("the server of the line ended: {}", explain(&error));
             }
         });
@@ -319,7 +317,17 @@ impl Drop for Line {
     }
 }
 
-async fn dial(address: &str, identity: &Identity, expected: &str, meter: &Arc<Meter>) -> Result<Line, OpenError> {
+/// Boxed, as what opens a line is compiled where the line is driven.
+fn dial<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    expected: &'a str,
+    meter: &'a Arc<Meter>,
+) -> BoxFuture<'a, Result<Line, OpenError>> {
+    Box::pin(dialled(address, identity, expected, meter))
+}
+
+async fn dialled(address: &str, identity: &Identity, expected: &str, meter: &Arc<Meter>) -> Result<Line, OpenError> {
     let connection =
         tls::dial(identity, address, expected, HANDSHAKE_PATIENCE).await.map_err(|error| not_connected(&error))?;
     let (out, outbound) = mpsc::channel(AHEAD);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
+use crate::BoxFuture;
 use crate::coordinator::{self, Caller, RunService, ServeError};
 use crate::limits::EVENT_WINDOW_BYTES;
 use crate::register::StatusReply;
@@ -23,13 +24,13 @@ pub struct Beside {
 ///
 /// # Errors
 /// The server cannot go on.
-pub async fn serve(
+pub fn serve(
     listener: Listener,
     callers: mpsc::Sender<Caller>,
     Beside { dealing, merging }: Beside,
     status: watch::Receiver<StatusReply>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let (closing, closed) = watch::channel(false);
     let service = Arc::new(RunService { callers, status, closed: closed.clone() });
     let mut routes = coordinator::routes(service);
@@ -39,5 +40,5 @@ pub async fn serve(
     if let Some(merging) = merging {
         routes = routes.add_service(merge::service(merging, closed));
     }
-    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown).await
+    coordinator::run(listener, routes, EVENT_WINDOW_BYTES, closing, shutdown)
 }

@@ -15,6 +15,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::BoxFuture;
 use crate::convert::Wire;
 pub use crate::convert::star::{BodyLimits, body_from_bytes, body_to_bytes};
 use crate::convert::star::{SiteDecoder, site_frames, to_hub};
@@ -74,7 +75,17 @@ pub struct Closing {
 ///
 /// # Errors
 /// Nobody answers, or a certificate was refused.
-pub async fn dial(
+pub fn dial<'a>(
+    address: &'a str,
+    identity: &'a Identity,
+    hub: &'a str,
+    limits: BodyLimits,
+    sent: &'a Arc<AtomicU64>,
+) -> BoxFuture<'a, Result<SiteLine, OpenError>> {
+    Box::pin(dialled(address, identity, hub, limits, sent))
+}
+
+async fn dialled(
     address: &str,
     identity: &Identity,
     hub: &str,
@@ -110,21 +121,21 @@ pub async fn dial(
 ///
 /// # Errors
 /// The server cannot go on.
-pub async fn serve(
+pub fn serve(
     listener: Listener,
     callers: mpsc::Sender<Caller>,
     closings: mpsc::Sender<Closing>,
     status: watch::Receiver<StatusReply>,
     limits: BodyLimits,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), ServeError>> {
     let (closing, closed) = watch::channel(false);
     let frame = EVENT_BYTES.max(limits.frame_bytes());
     // One frame may be on its way while another is decoded.
     let window = u32::try_from(frame).unwrap_or(u32::MAX).clamp(EVENT_WINDOW_BYTES, WINDOW_BYTES);
     let service = Arc::new(RunService { callers, closings, status, closed, limits });
     let star = StarServer::from_arc(Arc::clone(&service)).max_decoding_message_size(frame);
-    coordinator::run(listener, coordinator::routes(service).add_service(star), window, closing, shutdown).await
+    coordinator::run(listener, coordinator::routes(service).add_service(star), window, closing, shutdown)
 }
 
 struct RunService {

@@ -23,9 +23,11 @@ pub use error::{Cause, LinkError, RefusedOurs, Stage, explain, link_error};
 pub use identity::{FileProblem, FileRole, Identity, IdentityError};
 pub use listen::{Incoming, Listener, PeerStream, Refusals};
 
+use crate::BoxFuture;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio_rustls::rustls::CommonState;
+use tonic::transport::server::Router;
 
 /// HTTP/2 window for a stream and for a connection. The default of 64 KiB is slow on long links.
 pub(crate) const WINDOW_BYTES: u32 = 16 << 20;
@@ -95,4 +97,13 @@ pub fn server() -> tonic::transport::Server {
         .max_frame_size(MAX_FRAME_BYTES)
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(PING_TIMEOUT))
+}
+
+/// Serves a listener's connections until `shutdown`.
+pub(crate) fn serve(
+    router: Router,
+    listener: Listener,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, Result<(), tonic::transport::Error>> {
+    Box::pin(router.serve_with_incoming_shutdown(listener.incoming(), shutdown))
 }

@@ -41,28 +41,41 @@ pub fn blocks(case: &Case, parties: usize) -> Vec<Vec<String>> {
 
 /// The same with blocks that are given.
 pub fn study_of(case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
-    study_in("plain", case, blocks, held_by, more)
+    study_in("plain", case, &named(blocks), held_by, more)
+}
+
+/// The same of blocks whose parties stand in another order than by name, which the study states.
+pub fn study_ordered(case: &Case, blocks: &[(&str, &[String])], mode: &str) -> Study<Vertical> {
+    study_in(mode, case, blocks, "all", "")
 }
 
 /// A study in sealed mode; an outcome or offset that one party holds, and weights that all hold.
 pub fn study_sealed(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<Vertical> {
-    study_in("sealed", case, blocks, held_by, "")
+    study_in("sealed", case, &named(blocks), held_by, "")
 }
 
 /// The same whose tables open to all parties.
 pub fn study_to_all(case: &Case, blocks: &[&[String]], held_by: &str) -> Study<Vertical> {
-    study_in("sealed", case, blocks, held_by, "[sealed]\nopens = \"all\"\n")
+    study_in("sealed", case, &named(blocks), held_by, "[sealed]\nopens = \"all\"\n")
 }
 
 /// A study whose factors open for sub-models, to the leader or to all.
 pub fn study_with_refits(case: &Case, blocks: &[&[String]], held_by: &str, to_all: bool) -> Study<Vertical> {
     let opens = if to_all { "opens = \"all\"\n" } else { "" };
-    study_in("sealed", case, blocks, held_by, &format!("[sealed]\nrefit = true\n{opens}"))
+    study_in("sealed", case, &named(blocks), held_by, &format!("[sealed]\nrefit = true\n{opens}"))
 }
 
-fn study_in(mode: &str, case: &Case, blocks: &[&[String]], held_by: &str, more: &str) -> Study<Vertical> {
+fn named<'a>(blocks: &[&'a [String]]) -> Vec<(&'static str, &'a [String])> {
+    NAMES.into_iter().zip(blocks.iter().copied()).collect()
+}
+
+fn study_in(mode: &str, case: &Case, blocks: &[(&str, &[String])], held_by: &str, more: &str) -> Study<Vertical> {
     let mut text = format!("id = \"test\"\nmode = {mode:?}\n");
-    for (name, block) in NAMES.iter().zip(blocks) {
+    let names: Vec<&str> = blocks.iter().map(|(name, _)| *name).collect();
+    if !names.is_sorted() {
+        text.push_str(&format!("order = {names:?}\n"));
+    }
+    for (name, block) in blocks {
         text.push_str(&format!("[parties.{name}]\ncertificate = \"{name}\"\ncolumns = {block:?}\n"));
     }
     text.push_str(&format!("[outcome]\ncolumn = {:?}\nheld_by = {held_by:?}\n", case.outcome));
@@ -102,9 +115,18 @@ pub fn sessions(
     study: &Arc<Study<Vertical>>,
     frame: impl Fn(Role) -> Frame,
 ) -> Result<(Hub<FitCentre>, Vec<VerticalSession>), Abort> {
+    sessions_with(study, frame, |_| Policy::default())
+}
+
+/// The same with a policy for each party.
+pub fn sessions_with(
+    study: &Arc<Study<Vertical>>,
+    frame: impl Fn(Role) -> Frame,
+    policy: impl Fn(Role) -> Policy,
+) -> Result<(Hub<FitCentre>, Vec<VerticalSession>), Abort> {
     let parties = study.parties_in_order();
     let leader = parties[0];
-    let prepared = |role| Prepared::new(Arc::clone(study), role, Policy::default(), frame(role));
+    let prepared = |role| Prepared::new(Arc::clone(study), role, policy(role), frame(role));
     let opening = |first, at: usize, peer| Opening { first, run: RUN, seed: [at as u8 + 1; 32], peer };
     let hub = Hub::fit(prepared(leader)?, &opening(false, 0, leader));
     let mut sessions = Vec::new();

@@ -62,6 +62,7 @@ def vertical(
     sealed_limits: Literal["on", "off"] | None = None,
     opens: Literal["leader", "all"] | None = None,
     refit: bool = False,
+    share_covariance: bool = False,
     out: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -87,7 +88,8 @@ def vertical(
         "offset": offset, "weights": weights, "no_inference": not inference, "errors": errors, "lambda": lambda_,
         "alpha": alpha, "cv": cv, "folds": folds, "acceleration": acceleration, "tol": tol, "max_rounds": max_rounds,
         "seed": seed, "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "accountant": accountant,
-        "sealed_limits": sealed_limits, "opens": opens, "refit": refit, "leader": leader,
+        "sealed_limits": sealed_limits, "opens": opens, "refit": refit,
+        "share_covariance": share_covariance, "leader": leader,
     }  # fmt: skip
     if parties is not None and (alice is not None or bob is not None):
         raise UsageError("parties stands in place of alice and bob: give one or the other")

@@ -229,8 +229,8 @@ class Result:
     def cov_params(self, party: str | None = None) -> Table:
         """The covariance matrix of the estimates, by term; with ``party`` that party's block alone.
 
-        The covariance between estimates of different parties is known to nobody: it is NaN, and a :class:`NotANumber`
-        warning says so. A report without any covariance raises :class:`NotInReport` with the reason.
+        The covariance between estimates of different parties is known where the study shares it (``covariance = "shared"``,
+        ``share_covariance=True`` of a rehearsal); else it is NaN, and a :class:`NotANumber` warning says so. A report without any covariance raises :class:`NotInReport` with the reason.
         """
         covariance = self.report.get("covariance")
         if not covariance:
@@ -359,17 +359,20 @@ class Result:
 
     @property
     def term_tests(self) -> Table:
-        """Wald tests of terms with all their columns, and their variance inflation: a row a term."""
+        """Wald tests of terms with all their columns, types III and II (``_ii``), and their variance inflation: a row a term."""
         rows = self.report.get("term_tests")
         if not rows:
             raise NotInReport(self.reasons.get("cov_params", "the report has no tests of terms"))
         tests = [row.get("wald") or {} for row in rows]
+        second = [row.get("wald_type_ii") or {} for row in rows]
         columns = {
             "term": [row["term"] for row in rows],
             "party": [row.get("party") for row in rows],
             "df": [_number(row.get("df")) for row in rows],
             "statistic": [_number(test.get("statistic")) for test in tests],
             "p_value": [_number(test.get("p_value")) for test in tests],
+            "statistic_ii": [_number(test.get("statistic")) for test in second],
+            "p_value_ii": [_number(test.get("p_value")) for test in second],
             "vif": [_number(row.get("vif")) for row in rows],
             "scaled_vif": [_number(row.get("scaled_vif")) for row in rows],
         }
@@ -445,7 +448,7 @@ def _unknown(covariance: dict[str, Any], kept: list[int]) -> str | None:
     gaps = {owners[i] == owners[j] for i in kept for j in kept if matrix[i][j] is None}
     reasons = []
     if False in gaps:
-        reasons.append("the covariance between estimates of different parties is known to nobody")
+        reasons.append("the covariance between estimates of different parties is known to nobody, as the study does not share it")
     if True in gaps:
         reasons.append("the covariance between the intercept and the slopes does not open in sealed mode")
     return "; ".join(reasons) + ": these values are NaN" if reasons else None

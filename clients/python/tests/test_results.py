@@ -48,6 +48,17 @@ def test_covariances_that_nobody_knows_are_nan_with_the_reason(plain: fedreg.Res
         plain.cov_params("carol")
 
 
+def test_covariances_that_the_study_shares_are_there(table: pd.DataFrame) -> None:
+    result = fedreg.demo.vertical(table, "cost", ["age", "bmi"], ["lab"], share_covariance=True)
+    matrix = result.cov_params()
+    assert not matrix.isna().to_numpy().any()
+    np.testing.assert_allclose(matrix.loc["age", "lab"], matrix.loc["lab", "age"], rtol=1e-12)
+    tests = result.term_tests.set_index("term")
+    # Of main effects alone the two types are the same test.
+    np.testing.assert_allclose(tests.statistic_ii, tests.statistic, rtol=1e-9)
+    np.testing.assert_allclose(tests.loc["lab", "p_value_ii"], result.pvalues["lab"], rtol=1e-9)
+
+
 def test_what_a_private_report_does_not_hold_is_nan_or_raises_with_the_reason(private: fedreg.Result) -> None:
     assert private.params.notna().all() and private.bse.notna().all()
     for value in (private.deviance, private.aic, private.llf, private.rsquared, private.df_resid):

@@ -8,8 +8,8 @@ NULL
 #' The usual questions to a fitted model, answered from its report.
 #'
 #' - `coef`, `nobs`, `deviance` and `df.residual` are those of [stats::glm()].
-#' - `vcov` has each party's block of the covariance matrix. Covariances between coefficients of different parties are `NA`: no
-#'   party ever knows them; in sealed mode so are those of the intercept, to which both contribute. Variances are the squares of the
+#' - `vcov` has each party's block of the covariance matrix. Covariances between coefficients of different parties are `NA` unless
+#'   the study shares them; in sealed mode so are those of the intercept, to which both contribute. Variances are the squares of the
 #'   standard errors.
 #' - `confint` has Wald intervals, by the t distribution where the dispersion is estimated, as `confint` of a linear model and
 #'   [stats::confint.default()] have them, and not the profile intervals of `confint` of a `glm`.

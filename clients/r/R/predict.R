@@ -27,7 +27,7 @@
 predict.fedreg <- function(object, newdata = NULL, type = c("link", "response"), se.fit = FALSE, ...) {
     type <- match.arg(type)
     if (!identical(se.fit, FALSE)) {
-        refuse("standard errors of predictions need the covariances between the parties' coefficients, which nobody knows")
+        refuse("standard errors of predictions need the covariances between the parties' coefficients, and this report may not have them")
     }
     check_complete(object)
     if (!is.null(newdata) && !is.data.frame(newdata)) refuse("`newdata` is to be a data frame")

@@ -59,6 +59,58 @@ pub fn all_known(text: &str, terms: &[Term], header: &[&str]) -> Result<(), Form
     Ok(())
 }
 
+/// Refuses terms of a party's formula with columns of another party, with the place of the first; `holder` says whose a column is, and
+/// nothing of the party's own.
+///
+/// # Errors
+///
+/// A column of another party. A product of columns of two parties comes first, as it is the one that cannot be had otherwise.
+pub fn own_alone(
+    text: &str,
+    terms: &[Term],
+    party: &str,
+    holder: impl Fn(&str) -> Option<String>,
+) -> Result<(), FormulaError> {
+    let foreign = |term| Foreign::of(term, &holder);
+    let found: Vec<Foreign> = terms.iter().filter_map(foreign).collect();
+    let Some(first) = found.iter().find(|foreign| foreign.own.is_some()).or(found.first()) else {
+        return Ok(());
+    };
+    let Foreign { term, own, at, name, holder } = first;
+    let problem = match own {
+        Some(own) => format!(
+            "`{}` has columns of two parties: `{own}` of {party} and `{name}` of {holder}. What is computed from both needs {holder}'s value \
+             of every row at {party}, and no mode lets it leave; leave the term out, or let one party hold both columns",
+            super::error::shown(&term.to_string())
+        ),
+        None => format!(
+            "`{name}` is a column of {holder}, and a formula of {party} has columns of {party} alone; a column is named at one party"
+        ),
+    };
+    Err(FormulaError { at: *at, problem, text: text.to_owned() })
+}
+
+/// A column of another party in a term.
+struct Foreign<'a> {
+    term: &'a Term,
+    /// A column of the party's own beside it.
+    own: Option<String>,
+    at: usize,
+    name: String,
+    holder: String,
+}
+
+impl<'a> Foreign<'a> {
+    /// The first of a term.
+    fn of(term: &'a Term, holder: &impl Fn(&str) -> Option<String>) -> Option<Foreign<'a>> {
+        let columns = |factor: &'a Factor| factor.columns().into_iter().map(move |name| (factor.at().max(1), name));
+        let named: Vec<(usize, &str)> = term.factors.iter().flat_map(columns).collect();
+        let (at, name, of) = named.iter().find_map(|(at, name)| holder(name).map(|of| (*at, *name, of)))?;
+        let own = named.iter().find(|(_, name)| holder(name).is_none()).map(|(_, name)| super::error::shown(name));
+        Some(Foreign { term, own, at, name: super::error::shown(name), holder: of })
+    }
+}
+
 /// By the name of a term, those of the others that contain it, as `a:b` contains `a`; terms that none contains are left out.
 pub fn containing(terms: &[Term]) -> std::collections::BTreeMap<String, Vec<String>> {
     let contains = |large: &Term, small: &Term| {
@@ -125,6 +177,23 @@ impl Formula {
         self.items.contains(&Item::Rest)
     }
 
+    /// A formula with these columns by name in place of `.`, so that it means the same whatever else a table has.
+    ///
+    /// # Errors
+    ///
+    /// The formula cannot be read.
+    pub fn written_out(text: &str, columns: &[&str]) -> Result<String, FormulaError> {
+        let names: Vec<String> = columns.iter().map(|name| in_backticks(name)).collect();
+        let parser = Parser::new(text)?;
+        let dots = parser.tokens.iter().filter(|(_, token)| *token == Token::Dot).map(|(at, _)| *at);
+        let dots: std::collections::HashSet<usize> = dots.collect();
+        let written = text.chars().enumerate().map(|(index, letter)| match dots.contains(&(index + 1)) {
+            true => names.join(" + "),
+            false => letter.to_string(),
+        });
+        Ok(written.collect())
+    }
+
     /// Names of the columns that the right side uses by name, offsets apart, in order of appearance.
     pub fn predictors(&self) -> Vec<&str> {
         let mut seen = std::collections::HashSet::new();
@@ -174,6 +243,16 @@ impl Formula {
         }
         terms.sort_by_key(|term| term.factors.len());
         terms
+    }
+}
+
+/// A name as a formula has it: in backticks where it is no plain word.
+fn in_backticks(name: &str) -> String {
+    let plain = name.starts_with(char::is_alphabetic)
+        && name.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '.' | '_'));
+    match plain {
+        true => name.to_owned(),
+        false => format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`")),
     }
 }
 
@@ -789,6 +868,46 @@ mod tests {
             let error = all_known(text, &terms, header).unwrap_err();
             assert!(error.at == at && error.problem.contains(part), "{error}");
             assert_eq!(error.to_string().lines().last().unwrap().find('^'), Some(at + 1), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_term_with_a_column_of_another_party_is_refused_with_its_place_and_the_reason() {
+        let holder = |name: &str| ["s5", "s6"].contains(&name).then(|| "bob".to_owned());
+        let refused = |text: &str| {
+            let terms = Formula::parse(text).unwrap().terms(&[], &[]);
+            own_alone(text, &terms, "alice", holder)
+        };
+        assert_eq!(refused("~ age * bmi + log(sex)"), Ok(()));
+        for (text, at, part) in [
+            (
+                "~ bmi + age:s5",
+                13,
+                "`age:s5` has columns of two parties: `age` of alice and `s5` of bob. What is computed",
+            ),
+            ("~ age * s5", 9, "needs bob's value of every row at alice, and no mode lets it leave"),
+            ("~ bmi + I(s6 / age)", 9, "`I(s6/age)` has columns of two parties: `age` of alice and `s6` of bob"),
+            ("~ age + log(s5)", 9, "`s5` is a column of bob, and a formula of alice has columns of alice alone"),
+            ("~ s6 + age:bmi:s5", 16, "leave the term out, or let one party hold both columns"),
+        ] {
+            let error = refused(text).unwrap_err();
+            assert!(error.at == at && error.problem.contains(part), "{text}: {error}");
+            assert!(error.to_string().ends_with('^'), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_dot_is_written_out_with_the_names_of_the_columns() {
+        let columns = ["a", "b c", "d`e", "log(f)", "_g", "x.1"];
+        for (text, expected) in [
+            ("~ .", "~ a + `b c` + `d\\`e` + `log(f)` + `_g` + x.1"),
+            ("y ~ log(z) + . + `.`:z.2", "y ~ log(z) + a + `b c` + `d\\`e` + `log(f)` + `_g` + x.1 + `.`:z.2"),
+            ("~ I(z * .5)", "~ I(z * .5)"),
+        ] {
+            let written = Formula::written_out(text, &columns).unwrap();
+            assert_eq!(written, expected);
+            let [before, after] = [text, &written].map(|text| Formula::parse(text).unwrap());
+            assert_eq!(before.terms(&columns, &[]), after.terms(&[], &[]), "{text}");
         }
     }
 

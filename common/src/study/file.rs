@@ -43,6 +43,10 @@ pub struct StudyFile {
     /// weights alone; if absent, the one that `outcome.held_by` names, else the first by name.
     #[serde(default, deserialize_with = "leader", skip_serializing_if = "Option::is_none")]
     pub leader: Option<Role>,
+    /// Among several parties, the order of their blocks, all of them with the leader first: a column that depends on columns before it is
+    /// set aside; if absent, the leader and then the others by name.
+    #[serde(default, deserialize_with = "order", skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<Role>,
     /// The sites of a horizontal study, by the name that reports use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub workers: BTreeMap<String, WorkerTerms>,
@@ -73,7 +77,7 @@ pub struct StudyFile {
     /// Which rows take part.
     #[serde(default)]
     pub rows: RowTerms,
-    /// How two parties find the rows that both have, where they did not select the same rows beforehand.
+    /// How the parties find the rows that all have, where they did not select the same rows beforehand.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<MatchTerms>,
     /// The penalty.
@@ -163,6 +167,9 @@ impl StudyFile {
             return Err(value("parties", format!("{named}: a vertical study is of two to {MOST_PARTIES}")));
         }
         if !self.is_of_several() {
+            if !self.order.is_empty() {
+                return Err(value("order", "has no place in a study of alice and bob: alice's block is the first"));
+            }
             return match self.leader {
                 Some(_) => {
                     let problem = "has no place in a study of alice and bob: alice holds what one party holds alone";
@@ -175,6 +182,7 @@ impl StudyFile {
         let Some(leader) = leader else {
             return Err(value("leader", format!("names {}, which is no party of the study", shown(self.leader))));
         };
+        self.check_order(leader)?;
         if let Some(sender) = self.inference.sender {
             let problem = format!(
                 "names {sender}, and has no place among several parties: all others send theirs to the leader, {leader}"
@@ -191,11 +199,28 @@ impl StudyFile {
         Ok(())
     }
 
+    /// Refuses an order of blocks that does not name every party once, the leader first.
+    fn check_order(&self, leader: Role) -> Result<(), StudyError> {
+        let Some(first) = self.order.first() else { return Ok(()) };
+        let count = |role: &Role| self.order.iter().filter(|named| *named == role).count();
+        let problem = if let Some(stranger) = self.order.iter().find(|role| !self.parties.contains_key(role)) {
+            format!("names {stranger}, which is no party of the study")
+        } else if let Some(role) = self.parties.keys().find(|role| count(role) != 1) {
+            format!("must name every party once, and names {role} {} times", count(role))
+        } else if *first != leader {
+            format!("begins with {first}, and the first block is that of the leader, {leader}")
+        } else {
+            return Ok(());
+        };
+        Err(value("order", problem))
+    }
+
     /// Refuses the sections that are set and that the study's method does not take; `place` says what it is.
     pub(super) fn takes_only(&self, taken: &[&str], place: &str) -> Result<(), StudyError> {
         let sections = [
             ("parties", !self.parties.is_empty()),
             ("leader", self.leader.is_some()),
+            ("order", !self.order.is_empty()),
             ("workers", !self.workers.is_empty()),
             ("dealer", self.dealer.is_some()),
             ("sealed", self.sealed.is_some()),
@@ -254,6 +279,13 @@ fn parties<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Role, 
 fn leader<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Role>, D::Error> {
     let name = String::deserialize(deserializer)?;
     party(&name).map(Some).map_err(|problem| serde::de::Error::custom(format!("`leader`: {problem}")))
+}
+
+/// The names of all parties, in the order of their blocks.
+fn order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Role>, D::Error> {
+    let names: Vec<String> = Deserialize::deserialize(deserializer)?;
+    let named = |name: &String| party(name).map_err(|problem| serde::de::Error::custom(format!("`order`: {problem}")));
+    names.iter().map(named).collect()
 }
 
 fn party(name: &str) -> Result<Role, String> {

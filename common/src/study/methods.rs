@@ -80,6 +80,7 @@ impl StudyFile {
         let method = Vertical {
             parties: self.parties,
             leader: self.leader,
+            order: self.order,
             family: self.model.family.base(),
             quasi: self.model.family.is_quasi(),
             intercept: self.model.intercept,

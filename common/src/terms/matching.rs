@@ -86,7 +86,8 @@ impl MatchProtocol {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Membership {
-    /// Each party learns which of its own rows the other has too.
+    /// Each party learns which of its own rows the other has too; of several each learns which all have, and the leader which each other
+    /// one has.
     Disclosed,
 }
 

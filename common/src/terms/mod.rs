@@ -81,7 +81,7 @@ pub struct Head {
     pub columns: BTreeMap<String, ColumnTerms>,
     /// Which rows take part.
     pub rows: RowTerms,
-    /// How two parties find the rows that both have, where they do not stand in both tables beforehand.
+    /// How the parties find the rows that all have, where these do not stand in all tables beforehand.
     pub matching: Option<MatchTerms>,
 }
 

@@ -47,11 +47,12 @@ pub struct PrivacyTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
-    /// Noised partial predictions to and fro, between noised statistics that stay at home.
+    /// Noised partial predictions to and fro, between noised statistics that stay at home; of two parties.
     #[default]
     Residual,
-    /// One table of cross-products between the parties' columns, computed on shares to which each party adds its noise before they
-    /// leave; the coordinator deals the masks. In a binomial or poisson model two gradients follow in the same way. Between two parties.
+    /// A table of cross-products between the columns of every two parties, computed on shares to which each adds its noise before they
+    /// leave; the coordinator deals the masks. In a binomial or poisson model, which is for two parties, two gradients follow in the
+    /// same way.
     Crossprod,
 }
 
@@ -128,7 +129,7 @@ impl DesignTerms {
 pub enum CoefficientGuess {
     /// All of this size, with signs at random.
     Size(f64),
-    /// One for each term of both parties.
+    /// One for each term of all parties.
     Each(BTreeMap<String, f64>),
 }
 

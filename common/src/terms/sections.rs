@@ -194,7 +194,7 @@ pub enum Missing {
     /// They end the run before anything leaves.
     #[default]
     Refuse,
-    /// They are dropped at both parties, by exchanged masks.
+    /// They are dropped at all parties, by exchanged masks.
     CompleteCases,
 }
 

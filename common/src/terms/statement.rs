@@ -192,7 +192,7 @@ pub struct Statement {
     pub promise: Vec<String>,
     /// What was released and spent in words, a sentence each.
     pub account: Vec<String>,
-    /// What was expected of a run between two parties before it was made.
+    /// What was expected of a run between parties with different columns before it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Outlook>,
 }

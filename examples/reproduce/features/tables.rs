@@ -14,6 +14,17 @@ pub(crate) struct Table {
     pub(crate) y: Vec<f64>,
     /// By what, and the group of each record.
     pub(crate) groups: Vec<(&'static str, Vec<&'static str>)>,
+    pub(crate) own: Own,
+}
+
+/// Covariates as the source has them where it compares groups.
+pub(crate) struct Own {
+    /// Numbers in their own units, then a column for each level of each category.
+    pub(crate) x: DMatrix<f64>,
+    /// How many of them are numbers.
+    pub(crate) numbers: usize,
+    /// Standard deviation of the source's frequencies.
+    pub(crate) sd: f64,
 }
 
 /// Age, sex, body-mass index, children, smoker, four regions; the charges.
@@ -27,7 +38,7 @@ pub(crate) fn insurance(path: &Path) -> anyhow::Result<Table> {
     let number = |row: usize, column: usize, low: f64, high: f64| -> anyhow::Result<f64> {
         Ok(Range::new(low, high)?.scale(cells.number(row, column)?))
     };
-    let (mut x, mut y) = (Vec::new(), Vec::new());
+    let (mut x, mut y, mut own) = (Vec::new(), Vec::new(), Vec::new());
     let (mut sexes, mut smokers) = (Vec::new(), Vec::new());
     for row in 0..cells.len() {
         let sex = one_of(row, 1, &["female", "male"])?;
@@ -37,11 +48,17 @@ pub(crate) fn insurance(path: &Path) -> anyhow::Result<Table> {
         x.extend([number(row, 3, 0.0, 5.0)?, smoker as f64]);
         x.extend((0..4).map(|at| f64::from(u8::from(at == region))));
         y.push(number(row, 6, 1121.8739, 63770.42801)?);
+        own.extend([cells.number(row, 0)?, cells.number(row, 2)?, cells.number(row, 3)?]);
+        own.extend([sex, 2 + smoker, 4 + region].iter().fold([0.0; 8], |mut levels, at| {
+            levels[*at] = 1.0;
+            levels
+        }));
         sexes.push(["women", "men"][sex]);
         smokers.push(["others", "smokers"][smoker]);
     }
     let groups = vec![("smoking", smokers), ("sex", sexes)];
-    Ok(Table { name: "insurance charges", x: DMatrix::from_row_slice(y.len(), 9, &x), y, groups })
+    let own = Own { x: DMatrix::from_row_slice(y.len(), 11, &own), numbers: 3, sd: 2e-5_f64.sqrt() };
+    Ok(Table { name: "insurance charges", x: DMatrix::from_row_slice(y.len(), 9, &x), y, groups, own })
 }
 
 /// Columns of the wine data with public ranges.
@@ -62,19 +79,27 @@ const WINE: [(&str, f64, f64); 12] = [
 
 /// Eleven measurements of wines and their quality; of two files the first is of red wine and the second of white.
 pub(crate) fn wine(paths: &[impl AsRef<Path>]) -> anyhow::Result<Table> {
-    let (mut x, mut y, mut colours) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut x, mut y, mut own, mut colours) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (path, colour) in paths.iter().zip(["red", "white"]) {
         let cells = Cells::read(path.as_ref())?;
         cells.expect(&WINE.map(|(name, ..)| name))?;
         for row in 0..cells.len() {
             for (column, (_, low, high)) in WINE.iter().enumerate() {
-                let value = Range::new(*low, *high)?.scale(cells.number(row, column)?);
-                if column + 1 < WINE.len() { x.push(value) } else { y.push(value) }
+                let value = cells.number(row, column)?;
+                let scaled = Range::new(*low, *high)?.scale(value);
+                if column + 1 < WINE.len() {
+                    x.push(scaled);
+                    own.push(value);
+                } else {
+                    y.push(scaled);
+                }
             }
             colours.push(colour);
         }
     }
     // With one file there is nothing to compare.
     let groups = if paths.len() > 1 { vec![("colour", colours)] } else { Vec::new() };
-    Ok(Table { name: "wine quality", x: DMatrix::from_row_slice(y.len(), WINE.len() - 1, &x), y, groups })
+    let columns = WINE.len() - 1;
+    let own = Own { x: DMatrix::from_row_slice(y.len(), columns, &own), numbers: columns, sd: 20_f64.sqrt() };
+    Ok(Table { name: "wine quality", x: DMatrix::from_row_slice(y.len(), columns, &x), y, groups, own })
 }

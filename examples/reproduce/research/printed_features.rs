@@ -34,6 +34,11 @@ pub(crate) fn claimed_sensitivity(count: usize) -> f64 {
     4.0 / (count as f64).sqrt()
 }
 
+/// Standard deviation of the normal noise that the paper adds to each of so many coefficients, by the classical constant. Not private.
+pub(crate) fn claimed_deviation(count: usize, epsilon: f64, delta: f64) -> f64 {
+    (2.0 * (1.25 / delta).ln()).sqrt() * claimed_sensitivity(count) / epsilon
+}
+
 /// Which noise the paper adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaperNoise {
@@ -71,12 +76,12 @@ pub(crate) fn noised(
 ) -> Result<DVector<f64>, FeatureError> {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     let z: DVector<f64> = DVector::from_fn(coefficients.len(), |_, _| StandardNormal.sample(&mut generator));
-    let (count, claimed) = (coefficients.len() as f64, claimed_sensitivity(coefficients.len()));
+    let count = coefficients.len();
     Ok(coefficients
         + match noise {
-            PaperNoise::Gauss => z * ((2.0 * (1.25 / delta).ln()).sqrt() * claimed / epsilon),
+            PaperNoise::Gauss => z * claimed_deviation(count, epsilon, delta),
             PaperNoise::Gamma => {
-                let length = Gamma::new(count, claimed / epsilon)
+                let length = Gamma::new(count as f64, claimed_sensitivity(count) / epsilon)
                     .map_err(|_| FeatureError::NotFinite { what: "noise" })?
                     .sample(&mut generator);
                 let norm = z.norm();

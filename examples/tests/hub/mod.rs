@@ -79,7 +79,7 @@ impl Office {
             tokio::spawn(async move {
                 let (_said, shown) = watch::channel(status);
                 let (wishes, _closings) = mpsc::channel(1);
-                serve(listener, found, wishes, shown, limits, async { drop(stopped.await) }).await
+                serve(listener, found, wishes, shown, limits, Box::pin(async { drop(stopped.await) })).await
             });
             address
         });

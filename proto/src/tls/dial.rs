@@ -5,6 +5,7 @@ use super::error::{Cause, LinkError, Stage};
 use super::identity::Identity;
 use super::verify::Verdict;
 use super::{MAX_FRAME_BYTES, PING_INTERVAL, PING_TIMEOUT, Peer, WINDOW_BYTES};
+use crate::BoxFuture;
 use hyper_util::rt::TokioIo;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -38,7 +39,16 @@ pub struct Connection {
 /// # Errors
 ///
 /// [`LinkError`] with one sentence; [`LinkError::passing`] tells whether trying again may help.
-pub async fn dial(
+pub fn dial<'a>(
+    identity: &'a Identity,
+    address: &'a str,
+    expected: &'a str,
+    patience: Duration,
+) -> BoxFuture<'a, Result<Connection, LinkError>> {
+    Box::pin(connect(identity, address, expected, patience))
+}
+
+async fn connect(
     identity: &Identity,
     address: &str,
     expected: &str,

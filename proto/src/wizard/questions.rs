@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use fedreg_common::data::formula::Formula;
 use fedreg_common::data::unknown;
-use fedreg_common::glm::Family;
+use fedreg_common::glm::StatedFamily;
 use fedreg_common::id::{Mode, Protocol, Role};
 use fedreg_common::methods::em::Model as Hidden;
 use fedreg_common::study::{
@@ -53,7 +53,7 @@ pub struct Answers {
     pub held_by: Option<String>,
     /// Of a vertical study: family of the model; gaussian by default
     #[arg(long, value_parser = values(&FAMILIES), value_name = "FAMILY")]
-    pub family: Option<Family>,
+    pub family: Option<StatedFamily>,
     /// Of a vertical study: column of identifiers, under the same header in all tables
     #[arg(long, value_name = "COL")]
     pub id: Option<String>,
@@ -114,10 +114,12 @@ const METHODS: Values<Protocol, 5> = [
     ("stream", "Such sites; a function that follows a stream of records", Protocol::Stream),
 ];
 
-const FAMILIES: Values<Family, 3> = [
-    ("gaussian", "A number: linear regression", Family::Gaussian),
-    ("binomial", "Yes or no: logistic regression", Family::Binomial),
-    ("poisson", "A count: Poisson regression", Family::Poisson),
+const FAMILIES: Values<StatedFamily, 5> = [
+    ("gaussian", "A number: linear regression", StatedFamily::Gaussian),
+    ("binomial", "Yes or no: logistic regression", StatedFamily::Binomial),
+    ("poisson", "A count: Poisson regression", StatedFamily::Poisson),
+    ("quasibinomial", "Logistic regression with an estimated dispersion, in plain mode", StatedFamily::Quasibinomial),
+    ("quasipoisson", "Poisson regression with an estimated dispersion, in plain mode", StatedFamily::Quasipoisson),
 ];
 
 const ROWS: Values<RowsAre, 2> = [
@@ -250,7 +252,7 @@ impl Dialogue<'_> {
         })?;
         file.outcome.held_by = self.holder(file)?;
         let family = self.asker.value("family", self.answers.family, "What is the outcome", &FAMILIES)?;
-        file.model.family = family.into();
+        file.model.family = family;
         self.own_outcome(file)?;
         let id =
             self.column("id", self.answers.id.clone(), "Column of identifiers, under the same header in all tables")?;

@@ -104,6 +104,19 @@ fn where_there_is_no_sealed_mode_plain_is_not_taken_for_granted() {
 }
 
 #[test]
+fn a_family_with_an_estimated_dispersion_is_written_for_plain_and_refused_elsewhere_as_the_study_refuses_it() {
+    let outline = flags(&format!("{TWO} --family quasipoisson --mode plain")).unwrap();
+    assert_eq!(parsed(&outline).vertical().unwrap().method.stated_family().name(), "quasipoisson");
+    let (sentence, code) = refused(&format!("{TWO} --family quasibinomial --mode sealed"));
+    let says = "`model.family` is quasibinomial: its dispersion needs the residual of every row";
+    assert!(sentence.contains(says) && code == 2, "{sentence}");
+    let private = "--mode private --epsilon 3 --ranges age=0..100;bmi=10..60;s1=0..9;s2=0..9;y=0..400";
+    let (sentence, code) = refused(&format!("{TWO} --family quasipoisson {private}"));
+    let says = "`model.family` is quasipoisson: its dispersion needs the residual of every row";
+    assert!(sentence.contains(says) && code == 2, "{sentence}");
+}
+
+#[test]
 fn an_answer_that_is_missing_is_named_by_its_flag() {
     for (line, flag) in [
         ("--outcome y", "parties"),

@@ -134,7 +134,7 @@ async fn the_target() {
     };
     let (_status, shown) = watch::channel(status);
     let (callers, mut calls) = mpsc::channel(16);
-    tokio::spawn(coordinator::serve(desk, callers, shown.clone(), std::future::pending()));
+    tokio::spawn(coordinator::serve(desk, callers, shown.clone(), Box::pin(std::future::pending())));
     tokio::spawn(async move {
         while let Some(mut caller) = calls.recv().await {
             tokio::spawn(async move { while caller.hear.recv().await.is_some() {} });
@@ -143,7 +143,7 @@ async fn the_target() {
     let (callers, mut calls) = mpsc::channel(16);
     let limits = star::BodyLimits { counts: 10, values: 10_000 };
     let (wishes, _closings) = mpsc::channel(1);
-    tokio::spawn(star::serve(hub, callers, wishes, shown, limits, std::future::pending()));
+    tokio::spawn(star::serve(hub, callers, wishes, shown, limits, Box::pin(std::future::pending())));
     tokio::spawn(async move {
         while let Some(mut caller) = calls.recv().await {
             tokio::spawn(async move { while caller.hear.recv().await.is_some() {} });

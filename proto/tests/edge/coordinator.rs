@@ -33,7 +33,7 @@ async fn open() -> Desk {
     let (found, callers) = mpsc::channel(8);
     let (status, shown) = watch::channel(nothing_yet());
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(serve(listener, found, shown, async { drop(stopped.await) }));
+    let served = tokio::spawn(serve(listener, found, shown, Box::pin(async { drop(stopped.await) })));
     Desk { office, address, callers, status, stop, served }
 }
 

@@ -143,7 +143,7 @@ async fn a_connection_carries_few_calls_at_once() {
     };
     let (_status, shown) = watch::channel(status);
     let (callers, mut calls) = mpsc::channel(64);
-    tokio::spawn(coordinator::serve(listener, callers, shown, std::future::pending()));
+    tokio::spawn(coordinator::serve(listener, callers, shown, Box::pin(std::future::pending())));
     let connection = dial(&bob, address).await;
     let asked: Vec<_> = (0..20)
         .map(|_| {

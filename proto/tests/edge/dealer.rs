@@ -275,7 +275,7 @@ async fn desk() -> Desk {
     let (_, shown) = watch::channel(status());
     let beside = Beside { dealing: Some(ordering), merging: None };
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(port::serve(listener, found, beside, shown, async { drop(stopped.await) }));
+    let served = tokio::spawn(port::serve(listener, found, beside, shown, Box::pin(async { drop(stopped.await) })));
     Desk { office, address, callers, dealing, stop, served }
 }
 
@@ -412,7 +412,7 @@ async fn strangers_and_coordinators_of_other_studies_are_refused() {
     let (office, listener, address) = listen().await;
     let (found, _callers) = mpsc::channel(8);
     let (_, shown) = watch::channel(status());
-    tokio::spawn(coordinator::serve(listener, found, shown, std::future::pending()));
+    tokio::spawn(coordinator::serve(listener, found, shown, Box::pin(std::future::pending())));
     let error = soon(open(&address, &office.party("bob"), "coordinator", STUDY, RUN)).await.err();
     assert!(matches!(error, Some(OpenError::Refused(_))), "{error:?}");
 }

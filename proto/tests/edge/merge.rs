@@ -67,7 +67,7 @@ async fn desk(merges: bool) -> Desk {
     };
     let (_, shown) = watch::channel(status);
     let beside = Beside { dealing: None, merging: merges.then_some(calls) };
-    let served = tokio::spawn(port::serve(listener, found, beside, shown, std::future::pending::<()>()));
+    let served = tokio::spawn(port::serve(listener, found, beside, shown, Box::pin(std::future::pending())));
     Desk { office, address, merging, _served: served }
 }
 

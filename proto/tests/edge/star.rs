@@ -56,7 +56,7 @@ async fn open() -> Desk {
     let (_, shown) = watch::channel(status);
     let (stop, stopped) = oneshot::channel::<()>();
     let (wishes, closings) = mpsc::channel(1);
-    let served = tokio::spawn(serve(listener, found, wishes, shown, LIMITS, async { drop(stopped.await) }));
+    let served = tokio::spawn(serve(listener, found, wishes, shown, LIMITS, Box::pin(async { drop(stopped.await) })));
     Desk { office, address, callers, closings, stop, served }
 }
 

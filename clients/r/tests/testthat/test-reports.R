@@ -52,7 +52,7 @@ test_that("what a report does not hold is an error that says why", {
     expect_error(augment(fit), "does not hold rows")
     expect_error(plot(fit), "report.html", fixed = TRUE)
     expect_error(formula(fit), "does not hold the formula")
-    expect_error(predict(fit, data.frame(age = 1), se.fit = TRUE), "which nobody knows")
+    expect_error(predict(fit, data.frame(age = 1), se.fit = TRUE), "need the covariances")
     own <- read_fedreg(stored("own"))
     expect_named(coef(own), c("(Intercept)", "age", "femaleTRUE", "bmi", "age:femaleTRUE"))
     expect_error(predict(own, data.frame(age = 1)), "coefficients of alice only")

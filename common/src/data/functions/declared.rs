@@ -77,7 +77,7 @@ impl Function {
                 let room = 1e-9 * (high - low);
                 if within.low < low - room || within.high > high + room {
                     let problem = "goes beyond `Boundary.knots`";
-                    return Err(format!("`{}`, which lies in [{}, {}], {problem}", self.of, within.low, within.high));
+                    return Err(format!("`{}`, which lies in {}, {problem}", self.of, within.shown()));
                 }
                 numbers(spline.intervals(&knots)?, knots)
             }

@@ -14,6 +14,9 @@ use super::expression::{Expression, Operator, Single};
 /// are off by a few units in the last place, 2e-16 each, powers by as many as they have factors.
 const SLACK: f64 = 1e-12;
 
+/// Ends up to this share of an interval are shown as zero, from which only room for rounding has moved them.
+const ROUNDED_AWAY: f64 = 1e-9;
+
 /// Where values lie: from `low` to `high`, both of usable size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
@@ -57,6 +60,16 @@ impl Interval {
     pub(super) fn widened(self, share: f64) -> Interval {
         let size = share * self.low.abs().max(self.high.abs());
         Interval::new(self.low - size, self.high + size).rounded()
+    }
+
+    /// For sentences: in at most six digits, and without what ends were moved by for rounding.
+    pub(super) fn shown(self) -> String {
+        let size = self.low.abs().max(self.high.abs());
+        let end = |value: f64| match value.abs() <= ROUNDED_AWAY * size {
+            true => "0".to_owned(),
+            false => super::general(value, 6),
+        };
+        format!("[{}, {}]", end(self.low), end(self.high))
     }
 
     /// With zero.
@@ -108,14 +121,6 @@ impl Interval {
     }
 }
 
-fn shown(interval: Interval) -> String {
-    let number = |value: f64| {
-        let text = format!("{value:.6e}");
-        text.parse::<f64>().unwrap_or(value).to_string()
-    };
-    format!("[{}, {}]", number(interval.low), number(interval.high))
-}
-
 /// Where an expression lies, each column in the interval that `column` gives.
 ///
 /// # Errors
@@ -137,15 +142,15 @@ pub(super) fn of(
                 Operator::Minus => a.plus(b.negated()),
                 Operator::Times => a.times(b),
                 Operator::Over => a.over(b).ok_or_else(|| {
-                    format!("`{expression}` has no bound: `{}` lies in {}, which holds 0", parts[1], shown(b))
+                    format!("`{expression}` has no bound: `{}` lies in {}, which holds 0", parts[1], b.shown())
                 })?,
                 Operator::Power => a.power(b).ok_or_else(|| {
                     format!(
                         "`{expression}` has no bound: `{}` lies in {}, `{}` in {}",
                         parts[0],
-                        shown(a),
+                        a.shown(),
                         parts[1],
-                        shown(b)
+                        b.shown()
                     )
                 })?,
             }
@@ -156,14 +161,14 @@ pub(super) fn of(
             };
             let within = of(argument, column)?;
             let value = function(single, within)
-                .ok_or_else(|| format!("`{expression}` has no bound: `{argument}` lies in {}", shown(within)))?;
+                .ok_or_else(|| format!("`{expression}` has no bound: `{argument}` lies in {}", within.shown()))?;
             match arguments.get(1) {
                 None => value,
                 Some((_, base)) => {
                     let within = of(base, column)?;
                     let divisor = function(Single::Log, within).and_then(|base| value.over(base));
                     divisor.ok_or_else(|| {
-                        format!("`{expression}` has no bound: its base `{base}` lies in {}", shown(within))
+                        format!("`{expression}` has no bound: its base `{base}` lies in {}", within.shown())
                     })?
                 }
             }

@@ -128,10 +128,15 @@ impl Spline {
                 knots.extend((1..=*count).map(|at| quantile(&sorted, at as f64 / (count + 1) as f64)));
             }
         }
-        match knots[2..].iter().all(|knot| low < *knot && *knot < high) {
-            true => Ok(knots),
-            false => Err("a quantile of the values is a boundary knot; give `knots` or fewer `df`".to_owned()),
-        }
+        let Some(outside) = knots[2..].iter().find(|knot| !(low < **knot && **knot < high)) else { return Ok(knots) };
+        Err(match &self.inner {
+            // Between declared boundary knots they lie in any case.
+            Inner::At(_) => format!(
+                "the knot {outside} does not lie between the boundary knots, which are the least and the largest value, {low} and {high}; give \
+                 `knots` between them, or `Boundary.knots` around them"
+            ),
+            Inner::Quantiles(_) => "a quantile of the values is a boundary knot; give `knots` or fewer `df`".to_owned(),
+        })
     }
 
     /// The basis at these values, column by column; not-a-number stays.

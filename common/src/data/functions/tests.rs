@@ -133,6 +133,18 @@ fn a_row_without_a_value_is_named_in_a_fit() {
         let error = designs(text, &table, None).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
     }
+    // Declared knots are no quantiles.
+    for (text, knot) in
+        [("~ ns(a, knots = 500)", "500"), ("~ bs(a, knots = c(-2.5, 3))", "-2.5"), ("~ ns(a, knots = 4)", "4")]
+    {
+        let error = designs(text, &table, None).unwrap_err().to_string();
+        let term = text.trim_start_matches("~ ");
+        let says = format!(
+            "the term `{term}`, the knot {knot} does not lie between the boundary knots, which are the least and the largest value, 0 and \
+             4; give `knots` between them"
+        );
+        assert!(error.starts_with(&says), "{text}: {error}");
+    }
     let text = frame(&serde_json::json!({"g": ["u", "v", "u"]}));
     let error = designs("~ log(g)", &text, None).unwrap_err().to_string();
     assert!(error.ends_with("the column `g` holds text"), "{error}");

@@ -206,6 +206,13 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
             let refused = |error: FormulaError| Abort::OwnData(format!("the formula of {role}: {error}"));
             let formula = Formula::parse(text).map_err(refused)?;
             let terms = formula.terms(header, &others);
+            let named = |party: Role| (party, study.named_columns(party));
+            let of_others: Vec<(Role, Vec<String>)> = study.others(role).into_iter().map(named).collect();
+            let holder = |name: &str| {
+                let has = |(_, columns): &&(Role, Vec<String>)| columns.iter().any(|column| column == name);
+                of_others.iter().find(has).filter(|_| !header.contains(&name)).map(|(party, _)| party.to_string())
+            };
+            formula::own_alone(text, &terms, role.name(), holder).map_err(refused)?;
             formula::all_known(text, &terms, header).map_err(refused)?;
             terms
         }

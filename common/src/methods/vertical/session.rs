@@ -210,6 +210,11 @@ impl VerticalScript {
             (true, true, true) => None,
             (false, _, _) => Some("the study does not allow them".to_string()),
             (true, false, _) => forbids(role),
+            // The leader of several says of all others together whether they allow it.
+            (true, true, false) if study.others(role).len() > 1 => Some(format!(
+                "the policy of another party does not allow the basis exchange; the report of {} names it",
+                self.agreement.peer
+            )),
             (true, true, false) => forbids(self.agreement.peer),
         };
         Ok(Stage::Agreeing { peer_columns, no_basis })

@@ -23,8 +23,9 @@ pub use self::search::ErrorsByMechanism;
 pub use super::std_err::ErrorKind;
 
 /// Sections that a vertical study takes beside those of all studies.
-pub(crate) const SECTIONS: [&str; 14] = [
+pub(crate) const SECTIONS: [&str; 15] = [
     "leader",
+    "order",
     "dealer",
     "sealed",
     "parties",
@@ -70,7 +71,7 @@ pub struct PenaltyTerms {
     /// Folds of cross-validation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cv: Option<u32>,
-    /// The column, held by both, that says which fold a row is in; else row number modulo `cv`, plus 1.
+    /// The column, held by all parties, that says which fold a row is in; else row number modulo `cv`, plus 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<String>,
 }
@@ -147,7 +148,7 @@ pub enum Acceleration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoefficientTerms {
-    /// Both see all.
+    /// Every party sees all.
     #[default]
     Shared,
     /// Each sees its own.
@@ -160,8 +161,8 @@ pub enum CoefficientTerms {
 pub struct InferenceTerms {
     /// Whether the projection exchange may be run.
     pub allowed: bool,
-    /// Which of two parties sends the basis: its column space is disclosed in full; alice if absent. Of several, all but the leader send
-    /// theirs to the leader.
+    /// Which of the two parties alice and bob sends the basis: its column space is disclosed in full; alice if absent. Of several, all
+    /// but the leader send theirs to the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Role>,
     /// What the errors follow from: "model" (the variance that the family states), or "HC0", "HC1", "HC2", "HC3" (the residuals of the
@@ -211,7 +212,7 @@ impl InferenceTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PredictionTerms {
-    /// The only party that sees the scores; if absent alice, among several parties the leader.
+    /// The only party that sees the scores: alice or bob, alice if absent; of several parties always the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_to: Option<Role>,
 }
@@ -311,6 +312,8 @@ pub struct Vertical {
     pub parties: BTreeMap<Role, PartyTerms>,
     /// Of several parties, the one that all others dial; none between alice and bob.
     pub leader: Option<Role>,
+    /// Of several parties, the order of their blocks where the study states it.
+    pub order: Vec<Role>,
     /// Family and link of the estimates.
     pub family: Family,
     /// Whether its variance counts up to a multiple, which is estimated.
@@ -637,7 +640,7 @@ impl Study<Vertical> {
         self.method.leader
     }
 
-    /// All parties: the first, then the others by name.
+    /// All parties: the first, then the others as the study orders them, else by name.
     pub fn parties_in_order(&self) -> Vec<Role> {
         std::iter::once(self.first()).chain(self.others(self.first())).collect()
     }
@@ -650,7 +653,9 @@ impl Study<Vertical> {
     /// All parties but this one, in order.
     pub fn others(&self, role: Role) -> Vec<Role> {
         let first = self.first();
-        let further = self.method.parties.keys().copied().filter(|party| *party != first);
+        let by_name: Vec<Role> = self.method.parties.keys().copied().collect();
+        let ordered = if self.method.order.is_empty() { by_name } else { self.method.order.clone() };
+        let further = ordered.into_iter().filter(|party| *party != first);
         std::iter::once(first).chain(further).filter(|party| *party != role).collect()
     }
 

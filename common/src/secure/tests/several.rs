@@ -6,7 +6,7 @@ use crate::id::{Digest, RunId};
 use crate::secure::budget;
 use crate::secure::dealing::{Dealing, Order, Refusal, Step};
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Fault, Frame, SeveralParty, SeveralShape, SeveralShares, SeveralTables, pairs};
+use crate::secure::product::{Fault, Frame, SeveralParty, SeveralShape, SeveralShares, SeveralTables, pairs, place_of};
 use crate::secure::ring::{Elements, Width};
 use crate::secure::tests::uniform::Uniform;
 
@@ -200,9 +200,18 @@ fn what_every_party_sends_is_uniform_and_no_two_parties_or_row_blocks_have_the_s
     let theirs: Vec<Elements> = (0..3).map(|place| canaries(&shape, &shares, place)).collect();
     for (shares, theirs) in shares.into_iter().zip(&theirs) {
         assert_eq!(shares.stray(theirs), None);
+        let tables = shares.check(theirs).unwrap();
         let mut uniform = Uniform::default();
-        uniform.add(shares.check(theirs).unwrap().shares());
+        uniform.add(tables.shares());
         uniform.check("shares of tables");
+        // Behind one mask the difference of the shares for two partners would be that of the products.
+        let with = |partner: usize| tables.shares().slice(place_of(&shape, tables.place(), partner));
+        let parts: Vec<Elements> = shape.partners(tables.place()).map(with).collect();
+        let mut apart = parts[0].clone();
+        apart.subtract(&parts[1]).unwrap();
+        let mut uniform = Uniform::default();
+        uniform.add(&apart);
+        uniform.check("the difference of shares for two partners");
     }
 }
 

@@ -62,6 +62,30 @@ fn the_leader_is_named_or_holds_the_outcome_or_is_the_first_by_name() {
 }
 
 #[test]
+fn blocks_stand_in_the_order_that_the_study_states() {
+    let study = vertical(&with("order = [\"alice\", \"carol\", \"bob\"]"));
+    assert_eq!(study.parties_in_order(), [Role::Alice, role("carol"), Role::Bob]);
+    assert_eq!((study.place(Role::Bob), study.others(role("carol"))), (2, vec![Role::Alice, Role::Bob]));
+    let by_name = vertical(&with("order = [\"alice\", \"bob\", \"carol\"]"));
+    assert_eq!(by_name.parties_in_order(), vertical(THREE).parties_in_order());
+    assert_ne!(by_name.digest(), study.digest());
+    for (order, says) in [
+        ("\"alice\", \"carol\"", "`order` must name every party once, and names bob 0 times"),
+        ("\"alice\", \"carol\", \"bob\", \"carol\"", "`order` must name every party once, and names carol 2 times"),
+        ("\"alice\", \"carol\", \"bob\", \"dave\"", "`order` names dave, which is no party of the study"),
+        (
+            "\"carol\", \"alice\", \"bob\"",
+            "`order` begins with carol, and the first block is that of the leader, alice",
+        ),
+        ("\"alice\", \"Carol\", \"bob\"", "`order`: `Carol` is not the name of a party"),
+    ] {
+        assert!(complaint(&with(&format!("order = [{order}]"))).contains(says), "{says}");
+    }
+    let two = format!("order = [\"alice\", \"bob\"]\n{}", named(&["alice", "bob"]));
+    assert!(complaint(&two).contains("`order` has no place in a study of alice and bob"), "{}", complaint(&two));
+}
+
+#[test]
 fn two_parties_of_other_names_are_several_and_alice_and_bob_are_not() {
     let two = vertical(&named(&["carol", "alice"]));
     assert!(two.is_of_several() && two.first() == Role::Alice);

@@ -3,7 +3,7 @@
 //! A follower cannot tell the leader from the one partner of a run of two. At the leader a [`Hub`] joins the conversations: what comes by
 //! one line may be what is waited for on another. What a run is about is its [`Centre`].
 //!
-//! Order of the parties: the leader, then the others by name.
+//! Order of the parties: the leader, then the others as the study orders them, else by name.
 
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -1,0 +1,185 @@
+//! What another mode would have shown of a vertical rehearsal, or cost it.
+
+use std::collections::BTreeMap;
+
+use fedreg_common::fit::INTERCEPT;
+use fedreg_common::glm::Family;
+use fedreg_common::id::{Mode, Role};
+use fedreg_common::methods::vertical::sealed;
+use fedreg_common::report::Report;
+use fedreg_common::secure::open::{Limits, Rows};
+use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, StudyFile};
+
+use crate::stage::Stage;
+
+/// What the two modes in which the run was not would have shown or cost, each behind its name; `privacy` is what a private run would be
+/// asked for.
+pub(crate) fn others(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> [(&'static str, String); 2] {
+    let plain = || ("Plain:", plain(merged));
+    let sealed = || ("Sealed:", sealed(file, merged));
+    match merged.mode {
+        Mode::Plain => [sealed(), ("Private:", private(file, privacy, merged))],
+        Mode::Sealed => [plain(), ("Private:", private(file, privacy, merged))],
+        Mode::Private => [plain(), sealed()],
+    }
+}
+
+/// What a mode without noise gives where the run had none, and where it had.
+fn exact(merged: &Report) -> &'static str {
+    match merged.mode {
+        Mode::Plain | Mode::Sealed => "the same coefficients",
+        Mode::Private => "the coefficients without noise",
+    }
+}
+
+/// The parties, the one that leads first.
+pub(crate) fn parties(merged: &Report) -> Vec<Role> {
+    match merged.parties.is_empty() {
+        true => vec![Role::Alice, Role::Bob],
+        false => merged.parties.clone(),
+    }
+}
+
+/// How many columns of a party the model has.
+fn columns(merged: &Report, role: Role) -> u64 {
+    merged.coefficients.iter().filter(|row| row.party == role && row.term != INTERCEPT).count() as u64
+}
+
+/// What plain mode would have shown.
+fn plain(merged: &Report) -> String {
+    let parties = parties(merged);
+    let all = if parties.len() == 2 { "both" } else { "all" };
+    let counts: Vec<String> = parties.iter().map(|role| format!("{role} {}", columns(merged, *role))).collect();
+    format!(
+        "--mode plain gives {}, and vectors with a value a row leave {all} parties: as many as a party has columns ({}) give these away",
+        exact(merged),
+        counts.join(", ")
+    )
+}
+
+/// What sealed mode would have disclosed.
+fn sealed(file: &StudyFile, merged: &Report) -> String {
+    let mut file = StudyFile { mode: Mode::Sealed, privacy: None, columns: BTreeMap::new(), ..file.clone() };
+    file.parties.values_mut().for_each(|party| party.row_norm = None);
+    if let Err(failure) = Stage::accepts(&file) {
+        return format!(
+            "--mode sealed, in which no value of a row leaves readably, has no such fit: {:#}",
+            failure.error
+        );
+    }
+    if let Some((leader, others)) = merged.parties.split_first() {
+        let others = others.iter().map(|role| columns(merged, *role));
+        return sealed_of_several(merged, (*leader, columns(merged, *leader)), others);
+    }
+    let (alice, bob) = (columns(merged, Role::Alice), columns(merged, Role::Bob));
+    let (rows, exact) = (merged.statistics.nobs, exact(merged));
+    let limits = Limits::default();
+    let table = (alice + 1) * bob;
+    let all = 1 + alice + bob;
+    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
+    // range and two numbers more, and Bob's factor with the units of his columns.
+    let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
+    let (more, last) = match (merged.family.base(), lambdas) {
+        (Family::Gaussian, _) => (0, ""),
+        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table"),
+        (Family::Binomial | Family::Poisson, Some(lambdas)) => {
+            let factor = sealed::factor_numbers(bob as usize, 0) as u64;
+            (lambdas * (4 * (all + 1) + 2) + factor, "bob's factor")
+        }
+    };
+    let met = limits
+        .rows(Rows::All, rows, alice + bob)
+        .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
+    if let Err(refusal) = met {
+        return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
+    }
+    if more > 0 {
+        return format!(
+            "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: about {} numbers beside {} unknown values \
+             open to alice, a table of cross-products, a gradient of {all} numbers several times, and {last}",
+            table + more,
+            rows * alice.min(bob),
+        );
+    }
+    format!(
+        "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: one table of {} x {bob} cross-products, {} \
+         numbers beside {} unknown values, opens to alice, and {} numbers of the solution to bob",
+        alice + 1,
+        (alice + 1) * bob,
+        rows * alice.min(bob),
+        bob * (bob + 2) + 2,
+    )
+}
+
+/// The same of several parties, whose sealed fits are gaussian and follow from tables.
+fn sealed_of_several(merged: &Report, (leader, own): (Role, u64), others: impl Iterator<Item = u64>) -> String {
+    let others: Vec<u64> = others.collect();
+    let (all, rows, limits) = (own + others.iter().sum::<u64>(), merged.statistics.nobs, Limits::default());
+    let opened = |columns: &u64| {
+        let numbers = columns * (all - columns + 1);
+        limits.opened(0, numbers, rows, [*columns, all - columns]).map(|_| numbers)
+    };
+    let met = limits.rows(Rows::All, rows, all).and_then(|()| others.iter().map(opened).collect::<Result<Vec<_>, _>>());
+    match met {
+        Err(refusal) => {
+            format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
+        }
+        Ok(numbers) => {
+            let solution: u64 = others.iter().map(|columns| columns * (columns + 2) + 3).sum();
+            // A table between two of the others is one of both.
+            let between: u64 = others.iter().enumerate().map(|(at, a)| a * others[at + 1..].iter().sum::<u64>()).sum();
+            format!(
+                "--mode sealed (recommended) gives {}, and no value of a row leaves readably: the tables of cross-products of every two \
+                 parties, {} numbers, open to {leader}, and {solution} numbers of the solution to the others",
+                exact(merged),
+                numbers.iter().sum::<u64>() - between,
+            )
+        }
+    }
+}
+
+/// What private mode would cost in accuracy, from public facts alone.
+fn private(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> String {
+    let unit = ColumnTerms::of_range(-1.0, 1.0);
+    let outcome = match merged.family.base() {
+        Family::Gaussian => unit.clone(),
+        // What is expected of counts is the same whatever the largest one is.
+        Family::Binomial | Family::Poisson => ColumnTerms::of_range(0.0, 1.0),
+    };
+    let mut file = StudyFile { mode: Mode::Private, sealed: None, ..file.clone() };
+    file.columns = BTreeMap::from([(file.outcome.column.clone(), outcome)]);
+    for (role, party) in &mut file.parties {
+        // How many there are is what counts.
+        party.columns = (0..columns(merged, *role)).map(|at| format!("{role}{at}")).collect();
+        party.formula = None;
+        file.columns.extend(party.columns.iter().map(|name| (name.clone(), unit.clone())));
+    }
+    file.outcome.held_by = if merged.parties.is_empty() { HeldBy::Both } else { HeldBy::All };
+    let epsilon = privacy.epsilon;
+    file.privacy = Some(privacy);
+    let study = match Stage::accepts(&file) {
+        Ok((study, _)) => study,
+        Err(failure) => return format!("--mode private has no such fit: {:#}", failure.error),
+    };
+    let Some(study) = study.vertical() else { return "--mode private has no such fit".to_string() };
+    let rows = merged.statistics.nobs;
+    let outlook = match study.private_plan(rows).and_then(|plan| study.outlook(&plan)) {
+        Ok(outlook) => outlook,
+        Err(error) => return format!("--mode private --epsilon {epsilon} would have refused it: {error}"),
+    };
+    let (best, worst) = outlook.cases.iter().fold((f64::INFINITY, 0.0_f64), |(best, worst), case| {
+        (best.min(case.relative_error), worst.max(case.relative_error))
+    });
+    let percent =
+        |error: f64| if error < 9.995 { format!("{:.0} %", 100.0 * error) } else { "over 1000 %".to_string() };
+    let slopes = match file.penalty {
+        None => "the slopes",
+        Some(_) => "the slopes without a penalty",
+    };
+    format!(
+        "--mode private --epsilon {epsilon} would miss {slopes} by about {} to {} of their length at this size, by how correlated the \
+         columns are (from public facts alone)",
+        percent(best),
+        percent(worst)
+    )
+}
