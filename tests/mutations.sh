@@ -214,7 +214,7 @@ mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs
 where=(-p fedreg-tests --test all)
 mutate "the mean of the outcome squared in the tables of a path" common/src/methods/vertical/exchange.rs \
     's/TableKit \{ centre: [^,]*, side \}/TableKit { centre: 0.0, side }/; s/let centre = block\.null_intercept\([^;]*;/let centre = 0.0;/' a_path_ends_in_few
-mutate "an intercept without the centre of its outcome" common/src/methods/vertical/fits.rs \
+mutate "an intercept without the centre of its outcome" common/src/methods/vertical/fits/list.rs \
     's/beta\[0\] \+= self\.tables\.as_ref\(\)\.map_or\(0\.0, \|kit\| kit\.centre\);/beta[0] += 0.0;/' penalised_fits_reach
 mutate "the minimum at the projection" common/src/methods/vertical/subspace.rs \
     's/if along\.abs\(\) <= CAUTION \* direction\.noise \* length/if false/' fits_converge_in_about_as_many_rounds_as_columns_whatever
@@ -766,6 +766,17 @@ mutate "columns that several hold not compared" $several/agree.rs \
     's/agree::compare_shared\(study, &own\?, &shared, \(role, peer\)\)\?;/own?;/' several::a_party_that_holds_another_outcome
 mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
     's/filter\(\|\(place, _\)\| \*place != at\)/filter(|(place, _)| *place != at \&\& *place != 1)/' several::several_parties
+mutate "a column that another than the leader holds stays in its own fits" common/src/methods/vertical/prepare.rs \
+    's/Some\(values\) if lends => lent/Some(values) if lends => {\n                *kept = Some(values.clone());\n                lent/; s/total: 0\.0 \}\),\n\s*values => \*kept/total: 0.0 })\n            }\n            values => *kept/' \
+    what_others_than_the_leader
+mutate "a policy that does not know what its party sends to the leader" common/src/methods/vertical/prepare.rs \
+    's/own\.chain\(lent\.iter\(\)\.map\(\|\(_, _, column\)\| \*column\)\)/own.chain(lent.iter().take(0).map(|(_, _, column)| *column))/' what_a_party_lends
+mutate "a column sent whole to the leader that no report names" common/src/methods/vertical/outcome.rs \
+    's/\.filter\(\|_\| study\.is_first\(role\)\)\.chain\(lent\)/.filter(|_| study.is_first(role)).chain(lent.take(0))/' what_a_party_lends
+mutate "a held vector of several that is not looked at" common/src/methods/vertical/session.rs \
+    's/fn absorb_lent(.*?)self\.check_held\(what, &held\)\?;/fn absorb_lent$1/s' a_lent_column
+mutate "a path that begins without the offset of one party" common/src/methods/vertical/terms.rs \
+    's/plain && alone && self\.needs_path\(\)/plain \&\& alone \&\& false/' a_path_with_an_offset
 mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \
     's/\|\(partner, vector\)\| self\.change\(block\.columns\(\), partner, vector\)/|(_, vector)| self.change(block.columns(), 0, vector)/' several::correlated several::several_parties
 mutate "where later parties go not said to those before" common/src/methods/vertical/fits.rs \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::methods::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::message::{Body, Held, HeldKind, Message};
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::methods::vertical::prepare::Policy;
 use fedreg_common::session::{Abort, Session, Turn};
@@ -14,8 +14,8 @@ use fedreg_common::sim::pair::Faults;
 use fedreg_common::sim::several::run_several;
 use fedreg_common::study::{Study, Vertical};
 use fedreg_tests::several::{
-    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, sessions_with, study, study_of, study_ordered,
-    study_sealed, study_to_all,
+    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, sessions_with, study, study_lent, study_of,
+    study_ordered, study_sealed, study_to_all,
 };
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Implied, Penalised, Unbounded};
 use fedreg_tests::vertical::{family, frame, implied_off, numeric, statistics_off};
@@ -71,6 +71,99 @@ fn several_parties_have_the_digits_of_the_pooled_glm() {
         }
     }
     assert_small(all);
+}
+
+#[test]
+fn what_others_than_the_leader_hold_alone_reaches_the_leader_and_the_digits_are_those_of_the_pooled_glm() {
+    let mut all = Vec::new();
+    let mut lent = [0; 3];
+    for glm in vectors::all::<Glm>("glm") {
+        let case = &glm.case;
+        if case.is("fewer_rows_than_columns") || case.alice.len() + case.bob.len() < 3 {
+            continue;
+        }
+        for holders in
+            [["cleo", "cleo", "cleo"], ["ben", "cleo", "anna"], ["all", "ben", "cleo"], ["anna", "ben", "ben"]]
+        {
+            let study = study_lent(case, 3, holders, "");
+            for (kind, _, _) in study.lent() {
+                lent[kind as usize % 3] += 1;
+            }
+            for (at, fit) in fitted(run(&study, &case.file(), Faults::NONE)).iter().enumerate() {
+                all.extend(off(&format!("{} {holders:?} at {at}, {} rounds", case.name, fit.rounds), fit, &glm));
+            }
+        }
+    }
+    assert!(lent.iter().all(|count| *count >= 6), "outcome, weights, offset: {lent:?}");
+    assert_small(all);
+}
+
+#[test]
+fn what_a_party_lends_leaves_it_whole_to_the_leader_and_its_report_says_so() {
+    let glm = glm("poisson_weights_offset");
+    let (ben, cleo): (Role, Role) = ("ben".parse().unwrap(), "cleo".parse().unwrap());
+    let study = study_lent(&glm.case, 3, ["cleo", "ben", "anna"], "");
+    let mut sent = Vec::new();
+    let watch = |to: Role, message: &Message| {
+        if let Body::Held(held) = &message.body {
+            sent.push((message.header.sender, to, held.what));
+        }
+    };
+    let ended = run_with(&study, |role| frame(&study, role, &glm.case.file()), Faults::NONE, watch).unwrap();
+    let fits = fitted(ended);
+    println!("{sent:?}");
+    let shares = |at: usize, term: &str| {
+        fits[at]
+            .disclosure
+            .columns
+            .iter()
+            .filter(|column| column.term == term)
+            .map(|column| column.share)
+            .collect::<Vec<_>>()
+    };
+    let offset = glm.case.offset.as_deref().unwrap();
+    assert_eq!((shares(1, offset), shares(2, &glm.case.outcome)), (vec![1.0], vec![1.0]));
+    assert!(shares(2, offset).is_empty() && shares(1, &glm.case.outcome).is_empty());
+    for (at, declared) in [(1, "offset"), (2, "outcome")] {
+        assert!(fits[at].disclosure.declared.iter().any(|name| name == declared), "{at}");
+    }
+    let from = |who: Role| sent.iter().filter(|(from, ..)| *from == who).map(|(_, _, what)| *what).collect::<Vec<_>>();
+    assert_eq!((from(ben), from(cleo)), (vec![HeldKind::Offset], vec![HeldKind::Outcome]));
+    // Who does not let its outcome leave takes no part.
+    let allowed = Policy { allow_outcome: false, ..Policy::default() };
+    let limited = Policy { max_disclosure: Some(0.5), ..Policy::default() };
+    for (who, policy, says) in [
+        (cleo, allowed, format!("every value of the outcome `{}` leave", glm.case.outcome)),
+        (ben, limited, format!("every value of `{offset}` leave")),
+    ] {
+        let study = Arc::new(study.clone());
+        let policies = |role| if role == who { policy.clone() } else { Policy::default() };
+        let refused = sessions_with(&study, |role| frame(&study, role, &glm.case.file()), policies).err().unwrap();
+        assert!(refused.to_string().contains(&says) && matches!(refused, Abort::Policy { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn paths_and_folds_with_what_others_hold_alone_are_those_of_shared_columns() {
+    let glm = glm("poisson_weights_offset");
+    let case = &glm.case;
+    for more in ["[penalty]\nlambda = \"path\"\nalpha = 0.5\n", "[penalty]\nlambda = [0.1, 0.01]\ncv = 4\n"] {
+        let shared = fitted(run(&study(case, 3, "all", more), &case.file(), Faults::NONE));
+        let lent = |holders| fitted(run(&study_lent(case, 3, holders, more), &case.file(), Faults::NONE));
+        let [own, lent] = [["all", "anna", "anna"], ["cleo", "ben", "ben"]].map(lent);
+        for (shared, lent) in shared.iter().chain(&shared).zip(own.iter().chain(&lent)) {
+            for (shared, lent) in shared.path.iter().flatten().zip(lent.path.iter().flatten()) {
+                assert!((shared.lambda / lent.lambda - 1.0).abs() < 1e-9, "{} {}", shared.lambda, lent.lambda);
+                for (shared, lent) in shared.coefficients.iter().zip(&lent.coefficients) {
+                    let (shared, lent) = (shared.estimate.unwrap(), lent.estimate.unwrap());
+                    assert!((shared - lent).abs() < 1e-7 * (1.0 + shared.abs()), "{shared} {lent}");
+                }
+            }
+            for (shared, lent) in shared.cv.iter().flatten().zip(lent.cv.iter().flatten()) {
+                assert!((shared.mean / lent.mean - 1.0).abs() < 1e-7, "{shared:?} {lent:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -510,9 +603,14 @@ fn no_follower_sees_what_another_one_says() {
 }
 
 /// Runs a fit of which `spoil` changes what followers say to the leader; how it ends there.
-fn spoiled(mut spoil: impl FnMut(Role, &mut Message)) -> Abort {
+fn spoiled(spoil: impl FnMut(Role, &mut Message)) -> Abort {
     let glm = glm("binomial_admissions");
-    let study = Arc::new(study(&glm.case, 3, "all", ""));
+    spoiled_in(study(&glm.case, 3, "all", ""), &glm, spoil)
+}
+
+/// The same of a study of the columns of a case.
+fn spoiled_in(study: Study<Vertical>, glm: &Glm, mut spoil: impl FnMut(Role, &mut Message)) -> Abort {
+    let study = Arc::new(study);
     let parties = study.parties_in_order();
     let (mut hub, mut followers) = sessions(&study, |role| frame(&study, role, &glm.case.file())).unwrap();
     let mut up: Vec<(Role, Message)> = Vec::new();
@@ -607,6 +705,45 @@ fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
         });
         assert!(abort.to_string().starts_with("cleo broke the protocol"), "{kind}: {abort}");
     }
+}
+
+#[test]
+fn a_lent_column_that_cannot_be_ends_the_run_with_the_name_of_its_holder() {
+    let cleo: Role = "cleo".parse().unwrap();
+    type Spoil = fn(&mut Held);
+    let cases: [(&str, &str, &str, Spoil); 6] = [
+        ("binomial_admissions", "not between 0 and 1", "allowed", |held| held.values[2] = 1.5),
+        ("binomial_admissions", "no number", "allowed", |held| held.values[2] = f64::NAN),
+        ("binomial_admissions", "too few", "values of a held vector", |held| held.values.truncate(3)),
+        ("binomial_admissions", "another column", "another held vector", |held| held.what = HeldKind::Weights),
+        ("gaussian_weights", "a negative weight", "allowed", |held| {
+            held.values[0] = if held.what == HeldKind::Weights { -1.0 } else { held.values[0] };
+        }),
+        ("gaussian_weights", "no weight at all", "positive somewhere", |held| {
+            if held.what == HeldKind::Weights {
+                held.values.fill(0.0);
+            }
+        }),
+    ];
+    for (name, what, says, spoil) in cases {
+        let glm = glm(name);
+        let abort = spoiled_in(study_lent(&glm.case, 3, ["cleo", "cleo", "cleo"], ""), &glm, |from, message| {
+            if let Body::Held(held) = &mut message.body
+                && from == cleo
+            {
+                spoil(held);
+            }
+        });
+        let Abort::Peer { peer, .. } = &abort else { panic!("{what}: {abort}") };
+        assert!(*peer == cleo && abort.to_string().contains(says), "{what}: {abort}");
+    }
+    // One that nobody lends.
+    let abort = spoiled(|from, message| {
+        if from == cleo && matches!(message.body, Body::Partial(_)) {
+            message.body = Body::Held(Held { what: HeldKind::Outcome, values: vec![0.0; 400], total: 0.0 });
+        }
+    });
+    assert!(abort.to_string().starts_with("cleo broke the protocol"), "{abort}");
 }
 
 #[test]

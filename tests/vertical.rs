@@ -1,9 +1,11 @@
 //! The vertical fit against the pooled one, over the simulated line.
 
 use fedreg_common::fit::{Termination, Test};
+use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::outcome::VerticalFit;
 use fedreg_common::report::hypothesis::{self, Fitted, HypothesisError};
 use fedreg_common::sim::pair::Faults;
+use fedreg_common::study::HeldBy;
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Hypotheses, Implied, LinearTest, Penalised, Unbounded};
 use fedreg_tests::vertical::{family, fitted, implied_off, run, statistics_off, study};
 
@@ -169,6 +171,32 @@ fn penalised_fits_reach_the_optimum_at_every_lambda() {
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);
     assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), worst.len(), &bad[..bad.len().min(12)]);
+}
+
+#[test]
+fn a_path_with_an_offset_that_alice_alone_holds_begins_where_it_does_with_one_that_both_hold() {
+    let cases = vectors::all::<Glm>("glm");
+    let mut paths = 0;
+    for case in cases.iter().map(|glm| &glm.case).filter(|case| case.offset.is_some()) {
+        let more = "[penalty]\nlambda = \"path\"\n[inference]\nallowed = false\n";
+        let both = study(case, more);
+        let mut alone = both.clone();
+        alone.method.offset.iter_mut().for_each(|offset| offset.held_by = HeldBy::One(Role::Alice));
+        let fits = [both, alone].map(|study| fitted(run(&study, &case.file(), Faults::NONE)));
+        let [both, alone] = fits.each_ref().map(|[fit, _]| fit.path.as_ref().unwrap());
+        for (both, alone) in both.iter().zip(alone) {
+            assert!((both.lambda / alone.lambda - 1.0).abs() < 1e-9, "{}: {} {}", case.name, both.lambda, alone.lambda);
+            let apart = both.coefficients.iter().zip(&alone.coefficients);
+            let apart =
+                apart.map(|(one, two)| (one.estimate.unwrap() - two.estimate.unwrap()).abs()).fold(0.0, f64::max);
+            let size = both.coefficients.iter().fold(1.0_f64, |size, row| size.max(row.estimate.unwrap().abs()));
+            assert!(apart < 1e-6 * size, "{} at {}: {apart:e}", case.name, both.lambda);
+        }
+        let columns = &fits[1][0].disclosure.columns;
+        assert!(columns.iter().any(|column| Some(&column.term) == case.offset.as_ref() && column.share == 1.0));
+        paths += 1;
+    }
+    assert!(paths >= 4, "{paths}");
 }
 
 #[test]

@@ -6,7 +6,6 @@
 mod world;
 
 use std::fs;
-use std::net::TcpListener;
 use std::ops::Range;
 use std::process::{Command, Output, Stdio};
 
@@ -183,8 +182,7 @@ struct Fixed<'a> {
 
 impl Fixed<'_> {
     fn of(world: &World) -> Fixed<'_> {
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        Fixed { world, coordinator: free(), line: free() }
+        Fixed { world, coordinator: world::free_address(), line: world::free_address() }
     }
 
     fn start(&self, role: &str, command: &str) -> Running {

@@ -19,7 +19,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ledgers::{hold, let_go, records, stored};
@@ -41,19 +41,6 @@ fn count(variable: &str, default: usize) -> usize {
 
 fn generator() -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(count("FEDREG_SEED", 1) as u64)
-}
-
-/// An address for the whole of a play: below the ports that the system gives to lines that are dialled, which would take it
-/// between two runs.
-fn free_address() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::SeqCst);
-        let port = 20_000 + (std::process::id().wrapping_mul(61).wrapping_add(step)) % 12_000;
-        if let Ok(listener) = TcpListener::bind(format!("127.0.0.1:{port}")) {
-            return listener.local_addr().unwrap().to_string();
-        }
-    }
 }
 
 /// A study with its folder, and the command of each of its roles; the coordinator is the first.
@@ -106,7 +93,7 @@ impl Play {
         world.certificates("authority", &[parties, &["coordinator"]].concat());
         world.write("study.toml", &parties_study(mode, parties));
         parties.iter().for_each(|party| world.write(&format!("{party}.csv"), &party_table(party)));
-        let (meet, line) = (free_address(), free_address());
+        let (meet, line) = (world::free_address(), world::free_address());
         let mut roles = vec![Role {
             name: "coordinator",
             arguments: arguments(&["serve", "--listen", &meet, "--wait", "60"]),
@@ -149,7 +136,7 @@ impl Play {
             "id = \"endurance\"\nprotocol = \"{protocol}\"\n{mode}{workers}[outcome]\ncolumn = \"y\"\n{section}\n"
         );
         let mut world = sites::World::of(&study);
-        world.address = free_address();
+        world.address = world::free_address();
         let mut roles = vec![Role {
             name: "coordinator",
             arguments: arguments(&["serve", "--listen", &world.address, "--out", "coordinator", "--wait", "60"]),

@@ -7,7 +7,6 @@ mod overlap;
 mod world;
 
 use std::fs;
-use std::net::TcpListener;
 
 use overlap::{
     ALICE, BOB, MATCH, again, alone, by_keys, estimates, fitted, found, joint, json, matched, outcome, study, told,
@@ -263,7 +262,7 @@ fn a_data_set_is_matched_with_one_peer_a_few_times_only() {
 fn a_study_that_says_so_is_matched_by_its_fit() {
     let world = world("", &format!("{MATCH}run = \"auto\"\n"));
     // Two runs behind each other at one address.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = world::free_address();
     let (coordinator, address) = world.coordinator_with(&["--wait", "60", "--keep"]);
     let start = |role: &str, line: [&str; 2]| {
         let words = [

@@ -26,7 +26,6 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 
 use overlap::{ALICE, BOB, MATCH, again, alone, by_itself, by_keys, fitted, found, joint, json, told};
@@ -344,7 +343,7 @@ impl Broken<'_> {
     fn start<'a>(world: &'a World, files: [&[&str]; 2], spoil: Spoil, victim: &str) -> (Broken<'a>, Option<Killed>) {
         again(world);
         let (coordinator, address) = world.coordinator_with(&["--wait", "30"]);
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let free = world::free_address();
         let (spoiled, struck) = spoiler::counted(free.clone(), &[spoil]);
         let owned = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
         let broken = Broken {
@@ -607,7 +606,7 @@ fn a_party_that_is_killed_in_the_middle_of_long_lists_goes_on_with_them() {
                 world.write(&format!("{role}.csv"), &table);
             }
             let (coordinator, address) = world.coordinator_with(&["--wait", "30"]);
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+            let free = world::free_address();
             let start = |role: &str| {
                 let line = if role == "alice" { ["--listen", &free] } else { ["--connect", &free] };
                 let files = ["--data", &format!("{role}.csv"), "--config", &format!("{role}.toml")];

@@ -8,7 +8,6 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -338,7 +337,7 @@ fn a_party_that_is_killed_goes_on_with_the_same_match() {
         }
         forget_addresses(&world);
         let (coordinator, address) = world.coordinator_with(&["--wait", "30"]);
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let free = world::free_address();
         let spoil = Spoil { fault: Fault::Stall, back: number >= 2, at };
         let (spoiled, struck) = spoiler::counted(free.clone(), &[spoil]);
         let start = |name: &str| {
@@ -406,7 +405,7 @@ fn a_study_of_three_that_says_so_is_matched_by_its_fit_and_a_party_that_leaves_e
         forget_addresses(&world);
         let (coordinator, address) = world.coordinator_with(&["--wait", "20", "--keep"]);
         // Two runs behind each other at one address.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let free = world::free_address();
         let start = |name: &&str| {
             let (config, data) = (format!("{name}.toml"), format!("{name}.csv"));
             let line = [if *name == "carol" { "--listen" } else { "--connect" }, &free];

@@ -102,7 +102,7 @@ fn start(world: &World, wait: &str) -> Vec<Running> {
 fn start_to(command: &str, world: &World, wait: &str, more: &[&str]) -> Vec<Running> {
     let _ = fs::remove_file(world.path("coordinator.address"));
     let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
-    let leader = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let leader = world::free_address();
     let parties = NAMES.map(|name| party(world, name, [command, &address, &leader, wait], more));
     std::iter::once(coordinator).chain(parties).collect()
 }

@@ -627,7 +627,7 @@ fn a_sealed_fit_whose_party_was_killed_is_begun_again_without_a_new_command_of_t
         for stale in ["coordinator.address", "alice.address"] {
             fs::remove_file(world.path(stale)).unwrap();
         }
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let port = world::free_address();
         let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
         let alice = || world.alice(&address, &["--listen", &port, "--announce", "alice.address", "--out", "out/alice"]);
         let bob = || world.bob(&address, &["--out", "out/bob"]);

@@ -198,7 +198,7 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
         (
             &["--parties", two, "--mode", "sealed", "--family", "poisson"][..],
             2,
-            "`model.family` is poisson: a sealed poisson fit is for two parties, alice and bob",
+            "`model.family` is poisson: a sealed poisson fit is for two parties that the study names alice and bob",
         ),
         (&["--parties", two, "--mode", "sealed", "--lambda", "1"], 2, "`penalty` is given"),
         (&["--parties", two, "--mode", "private", "--mechanism", "residual"], 2, "`privacy.mechanism` is \"residual\""),
@@ -220,7 +220,11 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
         (&["--parties", &seventeen], 2, "`parties` names 17 parties"),
         (&["--parties", two, "--leader", "dave"], 2, "`leader` names dave"),
         (&["--parties", two, "--outcome-at", "dave"], 2, "`outcome.held_by` names dave"),
-        (&["--parties", two, "--leader", "carol", "--outcome-at", "alice"], 2, "set leader = \"alice\""),
+        (
+            &["--parties", two, "--mode", "sealed", "--leader", "carol", "--outcome-at", "alice"],
+            2,
+            "set leader = \"alice\"",
+        ),
         (&["--parties", "alice=age;carol=age"], 2, "`parties.carol.columns` names `age`, which alice has already"),
         (&["--parties", "alice=age;alice=bmi"], 2, "--parties: names `alice` twice"),
         (&["--parties", "alice=age;Carol=bmi"], 2, "--parties: `Carol` is not the name of a party"),
@@ -275,6 +279,75 @@ fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     for row in 0..40 {
         let terms = [(a[row], "a"), (b[row], "b"), (c[row], "c"), (1.0, "(Intercept)")];
         let expected: f64 = terms.iter().map(|(x, term)| x * estimate(term)).sum();
+        assert!((scores[row] - expected).abs() < 1e-9, "{row}: {} {expected}", scores[row]);
+    }
+}
+
+#[test]
+fn what_another_party_than_the_leader_holds_alone_makes_the_same_fit_and_the_same_scores() {
+    let world = three();
+    let column = |file: &str, at: usize| -> Vec<String> {
+        let text = fs::read_to_string(world.path(file)).unwrap();
+        text.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().to_string()).collect()
+    };
+    // The outcome moves to bob, and alice has an offset of her own; a second study has both at the leader.
+    let (y, offset): (Vec<String>, Vec<String>) =
+        (column("carol.csv", 2), (0..40).map(|row| format!("{}", 0.02 * f64::from(row % 7))).collect());
+    let add = |file: &str, name: &str, values: &[String]| {
+        let text = fs::read_to_string(world.path(file)).unwrap();
+        let head = std::iter::once(name.to_string()).chain(values.iter().cloned());
+        let lines: Vec<String> = text.lines().zip(head).map(|(line, value)| format!("{line},{value}\n")).collect();
+        world.write(file, &lines.concat());
+    };
+    add("bob.csv", "y", &y);
+    add("alice.csv", "o", &offset);
+    add("carol.csv", "o", &offset);
+    let fitted = |outcome: &str, offset: &str| {
+        let study = THREE.replace("held_by = \"carol\"", &format!("held_by = \"{outcome}\""));
+        world.write("study.toml", &format!("{study}\n[offset]\ncolumn = \"o\"\nheld_by = \"{offset}\"\n"));
+        codes(&end(start(&world)), 0);
+        let report = read(&world, "carol/report.json");
+        let rows = report["coefficients"].as_array().unwrap().iter();
+        rows.map(|row| ["estimate", "std_error"].map(|key| row[key].as_f64().unwrap())).collect::<Vec<_>>()
+    };
+    let leaders = fitted("carol", "carol");
+    let others = fitted("bob", "alice");
+    for (one, other) in leaders.iter().flatten().zip(others.iter().flatten()) {
+        assert!((one - other).abs() < 1e-9 * (1.0 + one.abs()), "{leaders:?} {others:?}");
+    }
+    let left = |who: &str| read(&world, &format!("{who}/report.json"))["disclosure"]["declared"].to_string();
+    assert!(
+        left("bob").contains("\"outcome\"") && left("alice").contains("\"offset\""),
+        "{} {}",
+        left("bob"),
+        left("alice")
+    );
+
+    forget(&world);
+    let (coordinator, address) = world.coordinator();
+    let party = |name: &str, more: &[&str]| {
+        let (data, model, out) = (format!("{name}.csv"), format!("{name}/model.json"), format!("{name}-scores"));
+        let fixed =
+            ["predict", "--coordinator", &address, "--wait", "5", "--data", &data, "--model", &model, "--out", &out];
+        world.start(name, &[&fixed, more].concat())
+    };
+    let leading = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
+    let leader = world.address("carol.address");
+    let dialling = ["alice", "bob"].map(|name| party(name, &["--connect", &leader]));
+    let [alice, bob] = dialling.map(Running::end);
+    codes(&[coordinator.end(), leading.end(), alice, bob], 0);
+    let numbers = |values: Vec<String>| values.iter().map(|value| value.parse::<f64>().unwrap()).collect::<Vec<_>>();
+    let [a, b, c, scores] = [("alice.csv", 1), ("bob.csv", 1), ("carol.csv", 1), ("carol-scores/scores.csv", 1)]
+        .map(|(file, at)| numbers(column(file, at)));
+    let offset = numbers(offset);
+    let report = read(&world, "carol/report.json");
+    let estimate = |term: &str| {
+        let rows = report["coefficients"].as_array().unwrap();
+        rows.iter().find(|row| row["term"] == term).unwrap()["estimate"].as_f64().unwrap()
+    };
+    for row in 0..40 {
+        let terms = [(a[row], "a"), (b[row], "b"), (c[row], "c"), (1.0, "(Intercept)")];
+        let expected = offset[row] + terms.iter().map(|(x, term)| x * estimate(term)).sum::<f64>();
         assert!((scores[row] - expected).abs() < 1e-9, "{row}: {} {expected}", scores[row]);
     }
 }
@@ -599,11 +672,6 @@ fn make_tall(world: &World) {
     }
 }
 
-/// A place at which nobody listens yet.
-fn free() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
-}
-
 /// One of the three, of which carol leads at `leader`.
 fn one(world: &World, name: &str, [coordinator, leader, wait]: [&str; 3], more: &[&str]) -> Running {
     let data = format!("{name}.csv");
@@ -616,7 +684,7 @@ fn one(world: &World, name: &str, [coordinator, leader, wait]: [&str; 3], more: 
 fn four(world: &World, wait: &str, more: &[&str]) -> [Running; 4] {
     forget(world);
     let (coordinator, address) = world.coordinator_with(&["--wait", wait]);
-    let leader = free();
+    let leader = world::free_address();
     let [carol, alice, bob] = ["carol", "alice", "bob"].map(|name| one(world, name, [&address, &leader, wait], more));
     [coordinator, carol, alice, bob]
 }
@@ -638,7 +706,7 @@ fn a_sealed_run_of_three_is_begun_again_when_one_of_them_was_killed_and_is_back(
         }
         forget(&world);
         let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
-        let leader = free();
+        let leader = world::free_address();
         let party = |name: &str| one(&world, name, [&address, &leader, "60"], &[]);
         let others = ["alice", "bob", "carol"].into_iter().filter(|name| *name != killed);
         let others: Vec<Running> = others.map(party).collect();
@@ -685,7 +753,7 @@ fn a_dealer_apart_from_the_coordinator_deals_for_three_and_one_that_cannot_be_re
     let deals = world.address("dealer.address");
     forget(&world);
     let (coordinator, address) = world.coordinator();
-    let leader = free();
+    let leader = world::free_address();
     let place: [&str; 3] = [&address, &leader, "3"];
     let [carol, alice] = ["carol", "alice"].map(|name| one(&world, name, place, &["--dealer", &deals]));
     let ended = end([coordinator, carol, alice, one(&world, "bob", place, &["--dealer", "127.0.0.1:9"])]);
@@ -730,7 +798,7 @@ fn spoiled_run(study: &str, spoils: &[Spoil]) -> String {
     let world = three();
     world.write("study.toml", study);
     let (coordinator, address) = world.coordinator_with(&["--wait", "60"]);
-    let leader = free();
+    let leader = world::free_address();
     // The random choices of a run move its last digits.
     let party = |name: &str, leader: &str| one(&world, name, [&address, leader, "60"], &["--seed", "7"]);
     let (carol, alice) = (party("carol", &leader), party("alice", &leader));

@@ -381,7 +381,9 @@ impl<'a> Forecast<'a> {
                 format!("{rounds} vectors of {rows} values, {} each{}", size(8 * rows), self.seen_singly())
             }
             Declaration::Summary => "a few numbers a message".to_string(),
-            Declaration::Outcome | Declaration::Weights => format!("one vector of {rows} values"),
+            Declaration::Outcome | Declaration::Weights | Declaration::Offset => {
+                format!("one vector of {rows} values{}", if self.leads_several() { " to each" } else { "" })
+            }
             Declaration::Basis => {
                 let to = self.study.leader_of_several().map_or_else(String::new, |leader| format!(", to {leader}"));
                 format!("{rows} x {own} values, {}{to}", size(8 * rows * own))

@@ -111,7 +111,7 @@ pub mod star;
 correspond!("a purpose", Purpose, wire::Purpose,
     Fit => Fit, Predict => Predict, MatchFit => MatchFit, MatchPredict => MatchPredict);
 correspond!("a kind of held vector", HeldKind, wire::HeldKind,
-    Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual);
+    Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual, Offset => Offset);
 correspond!("a reason to end", Termination, wire::Termination,
     Converged => Converged, MaxRounds => MaxRounds, Separation => Separation,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,

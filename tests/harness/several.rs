@@ -69,7 +69,30 @@ fn named<'a>(blocks: &[&'a [String]]) -> Vec<(&'static str, &'a [String])> {
     NAMES.into_iter().zip(blocks.iter().copied()).collect()
 }
 
+/// A study that anna leads whose outcome, offset and weights these parties hold alone, each of the three by itself.
+pub fn study_lent(case: &Case, parties: usize, holders: [&str; 3], more: &str) -> Study<Vertical> {
+    let blocks = blocks(case, parties);
+    let text = text_in("plain", case, &named(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>()), "all", more);
+    let mut all = String::from("leader = \"anna\"\n");
+    let mut section = String::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            section = line.to_string();
+        }
+        let at = ["[outcome]", "[offset]", "[weights]"].iter().position(|key| *key == section);
+        match at {
+            Some(at) if line.starts_with("held_by") => all.push_str(&format!("held_by = {:?}\n", holders[at])),
+            _ => all.push_str(&format!("{line}\n")),
+        }
+    }
+    parsed(&all)
+}
+
 fn study_in(mode: &str, case: &Case, blocks: &[(&str, &[String])], held_by: &str, more: &str) -> Study<Vertical> {
+    parsed(&text_in(mode, case, blocks, held_by, more))
+}
+
+fn text_in(mode: &str, case: &Case, blocks: &[(&str, &[String])], held_by: &str, more: &str) -> String {
     let mut text = format!("id = \"test\"\nmode = {mode:?}\n");
     let names: Vec<&str> = blocks.iter().map(|(name, _)| *name).collect();
     if !names.is_sorted() {
@@ -89,8 +112,7 @@ fn study_in(mode: &str, case: &Case, blocks: &[(&str, &[String])], held_by: &str
     if case.is("missing") {
         text.push_str("[rows]\nmissing = \"complete-cases\"\n");
     }
-    text.push_str(more);
-    parsed(&text)
+    text + more
 }
 
 /// Runs a study over one file that holds the columns of all parties.

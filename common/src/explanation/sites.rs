@@ -121,6 +121,7 @@ fn reveals(declaration: Declaration) -> &'static str {
         Declaration::PartialPrediction
         | Declaration::Outcome
         | Declaration::Weights
+        | Declaration::Offset
         | Declaration::Basis
         | Declaration::ProjectionTable
         | Declaration::Summary

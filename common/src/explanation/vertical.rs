@@ -147,6 +147,7 @@ impl View<'_> {
             Declaration::PartialPrediction => format!("{leader}, which sees them singly; others see them in sums"),
             Declaration::Outcome
             | Declaration::Weights
+            | Declaration::Offset
             | Declaration::Basis
             | Declaration::ProjectionTable
             | Declaration::Summary

@@ -21,6 +21,8 @@ pub enum Declaration {
     Outcome,
     /// The case weights, from the party that holds them alone.
     Weights,
+    /// The offset, from a party that holds it alone and does not lead.
+    Offset,
     /// An orthonormal, randomly rotated basis of one's own block, for inference.
     Basis,
     /// What the basis exchange returns: a table of the size of the sender's block.
@@ -69,6 +71,7 @@ impl Declaration {
             Declaration::PartialPrediction => "partial predictions",
             Declaration::Outcome => "outcome",
             Declaration::Weights => "weights",
+            Declaration::Offset => "offset",
             Declaration::Basis => "basis",
             Declaration::ProjectionTable => "projection table",
             Declaration::Summary => "summaries",

@@ -39,8 +39,8 @@ pub struct StudyFile {
     /// The parties of a vertical study by name: alice and bob, or two to sixteen others.
     #[serde(default, deserialize_with = "parties", skip_serializing_if = "BTreeMap::is_empty")]
     pub parties: BTreeMap<Role, PartyTerms>,
-    /// Among several parties, the one that all others dial, that holds the intercept, and that alone may hold an outcome, an offset or
-    /// weights alone; if absent, the one that `outcome.held_by` names, else the first by name.
+    /// Among several parties, the one that all others dial, that holds the intercept, and that gets, in plain mode, an outcome, an offset or
+    /// weights that another party holds alone; if absent, the one that `outcome.held_by` names, else the first by name.
     #[serde(default, deserialize_with = "leader", skip_serializing_if = "Option::is_none")]
     pub leader: Option<Role>,
     /// Among several parties, the order of their blocks, all of them with the leader first: a column that depends on columns before it is

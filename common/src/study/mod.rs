@@ -32,9 +32,9 @@ pub use crate::methods::vertical::terms::{
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{
     CoefficientGuess, ColumnTerms, CoordinatorTerms, DealerTerms, DesignTerms, DuplicateTerms, Expectation, FoldTerms,
-    Guarantee, Guaranteed, Head, HeldBy, HeldColumn, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms, Mechanism,
-    Membership, Missing, Model, NoExpectation, PassTerms, PrivacyTerms, PrivateTerms, Promise, RowTerms, SiteTerms,
-    Size, StudyError, WorkerTerms, explain, explain_in, statement,
+    Guarantee, Guaranteed, Head, HeldAs, HeldBy, HeldColumn, KeyKind, KeyTerms, MatchProtocol, MatchRun, MatchTerms,
+    Mechanism, Membership, Missing, Model, NoExpectation, PassTerms, PrivacyTerms, PrivateTerms, Promise, RowTerms,
+    SiteTerms, Size, StudyError, WorkerTerms, explain, explain_in, statement,
 };
 
 /// A study, parsed and checked: of any method, or of one of them ([`Vertical`], [`Sites`]) where code knows which.

@@ -30,7 +30,8 @@ pub(crate) use self::privacy::{
 };
 pub(crate) use self::sections::one;
 pub use self::sections::{
-    ColumnTerms, CoordinatorTerms, DealerTerms, HeldBy, HeldColumn, Missing, Model, RowTerms, explain, explain_in,
+    ColumnTerms, CoordinatorTerms, DealerTerms, HeldAs, HeldBy, HeldColumn, Missing, Model, RowTerms, explain,
+    explain_in,
 };
 pub use self::sites::{Between, MethodTerms, SiteTerms, Sites, WorkerTerms};
 

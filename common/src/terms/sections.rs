@@ -69,6 +69,17 @@ impl HeldColumn {
     }
 }
 
+/// What a column is for that one party may hold alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldAs {
+    /// The case weights.
+    Weights,
+    /// The outcome.
+    Outcome,
+    /// The offset.
+    Offset,
+}
+
 /// Who holds a column: all parties (`both`, or `all`), or one, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeldBy {
@@ -77,7 +88,7 @@ pub enum HeldBy {
     Both,
     /// Each of several parties; likewise.
     All,
-    /// This party only: Alice, or the leader of several; what then leaves is declared.
+    /// This party only: Alice, or of several the leader, in plain mode any party, which sends it to the leader; what then leaves is declared.
     One(Role),
 }
 

@@ -5,8 +5,10 @@
 pub(crate) mod spoiler;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fedreg_proto::certs::{self, Authority, NewFile, Subject, Validity};
@@ -201,6 +203,19 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// An address that stays free until a program of a test listens there, also between two of its runs: below the ports that the system gives
+/// to those that are dialled or ask for any.
+pub(crate) fn free_address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::SeqCst);
+        let port = 20_000 + (std::process::id().wrapping_mul(61).wrapping_add(step)) % 12_000;
+        if let Ok(listener) = TcpListener::bind(format!("127.0.0.1:{port}")) {
+            return listener.local_addr().unwrap().to_string();
+        }
     }
 }
 

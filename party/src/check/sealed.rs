@@ -360,6 +360,7 @@ impl Forecast<'_> {
             Declaration::PartialPrediction
             | Declaration::Outcome
             | Declaration::Weights
+            | Declaration::Offset
             | Declaration::Basis
             | Declaration::ProjectionTable
             | Declaration::Covariance

@@ -355,13 +355,7 @@ impl Head {
             }
             start::Body::Shared(shared) => Body::Shared(checked(shared)?),
             start::Body::Held(held) => {
-                let what = match checked(held.what)? {
-                    HeldKind::Outcome => "the outcome",
-                    HeldKind::Weights => "the weights",
-                    HeldKind::Scale => "the scale of the outcome",
-                    HeldKind::NullResidual => "the residual of the null model",
-                };
-                head.takes(what, limits.values);
+                head.takes(name_of_held(checked(held.what)?), limits.values);
                 Body::Held(checked(held)?)
             }
             start::Body::LargestGradient(of) => {
@@ -496,4 +490,15 @@ fn coefficient(row: wire::Coefficient) -> Result<fit::Coefficient, PeerFault> {
         return Err(PeerFault::Value { what: "a p-value", expected: "between 0 and 1", round: 0 });
     }
     Ok(row)
+}
+
+/// What a held vector is, for sentences.
+fn name_of_held(what: HeldKind) -> &'static str {
+    match what {
+        HeldKind::Outcome => "the outcome",
+        HeldKind::Weights => "the weights",
+        HeldKind::Offset => "the offset",
+        HeldKind::Scale => "the scale of the outcome",
+        HeldKind::NullResidual => "the residual of the null model",
+    }
 }

@@ -112,8 +112,13 @@ fn said(body: Body) -> Message {
 /// A message of any kind. Bodies have no `Debug`, which a strategy's values need.
 fn any_message() -> impl Strategy<Value = Message> {
     let keys = prop::collection::vec(("[a-z.]{1,20}", digest()), 0..30);
-    let held =
-        prop::sample::select(vec![HeldKind::Outcome, HeldKind::Weights, HeldKind::Scale, HeldKind::NullResidual]);
+    let held = prop::sample::select(vec![
+        HeldKind::Outcome,
+        HeldKind::Weights,
+        HeldKind::Offset,
+        HeldKind::Scale,
+        HeldKind::NullResidual,
+    ]);
     let purpose = prop::sample::select(vec![Purpose::Fit, Purpose::Predict, Purpose::MatchFit, Purpose::MatchPredict]);
     let some = || prop::option::of(digest());
     let fits = prop::collection::vec(

@@ -18,6 +18,7 @@ pub(crate) fn released(message: Message) -> Released<Message> {
         Declaration::PartialPrediction,
         Declaration::Outcome,
         Declaration::Weights,
+        Declaration::Offset,
         Declaration::Basis,
         Declaration::ProjectionTable,
         Declaration::Summary,

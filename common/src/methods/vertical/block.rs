@@ -425,6 +425,16 @@ impl Block {
         self.outcome.y = y;
     }
 
+    /// Takes over an offset that only the partner held.
+    pub fn receive_offset(&mut self, offset: Vec<f64>) {
+        self.outcome.offset = Some(offset);
+    }
+
+    /// Sets what the own predictions contain beside the columns when they leave.
+    pub fn hide(&mut self, hidden: Option<Vec<f64>>) {
+        self.outcome.hidden = hidden;
+    }
+
     /// Per column, its standard deviation about its mean under the present weights; 0 for the intercept. These are the
     /// units in which a penalty standardises the column.
     pub fn units(&self) -> Vec<f64> {

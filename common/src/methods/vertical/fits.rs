@@ -1,4 +1,4 @@
-//! The fits of a run, one after the other, and the rounds of each.
+//! The rounds of a fit; which fits a run has, one after the other, is in [`list`].
 //!
 //! The party with fewer columns leads, or of several the one that the study names: it extrapolates its own coefficients, judges
 //! convergence and ends the fits. The others fit their blocks exactly to whatever comes and cannot tell the difference.
@@ -11,20 +11,21 @@ use crate::id::Role;
 use crate::linalg::Values;
 use crate::report::TracePoint;
 use crate::session::{Abort, PeerFault};
-use crate::study::{Acceleration, Lambda, Study, Vertical};
+use crate::study::{Acceleration, Study, Vertical};
 
 use super::accelerate::Memory;
-use super::block::{Block, Pass, Tables};
+use super::block::{Block, Pass};
 use super::exchange::TableKit;
 use super::followers::Followers;
 use super::message::{Ended, FitEnd, Partial};
 use super::meter::{Meter, metered_gram};
 use super::outcome::disclosure_refused;
-use super::penalty::{self, Penalty};
 use super::prepare::{Encoded, Policy};
 use super::rows;
 use super::separation::Growth;
 use super::subspace::Shown;
+
+mod list;
 
 /// One fit of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -193,6 +194,11 @@ impl Fits {
         }
     }
 
+    /// Has the meter know what the own predictions contain: the columns, and what is held alone.
+    pub(super) fn measure_columns(&mut self, block: &Block) {
+        self.meter = Meter::new(&metered_gram(block, self.study.method.intercept));
+    }
+
     /// Makes this side the leader of several parties, which have these numbers of columns.
     pub(super) fn lead_several(&mut self, columns: &[usize]) {
         self.followers = Some(Followers::new(columns));
@@ -211,84 +217,12 @@ impl Fits {
         self.round
     }
 
-    pub(super) fn position(&self) -> (usize, usize) {
-        (self.current + 1, self.jobs.len())
-    }
-
     pub(super) fn certificate(&self) -> Option<f64> {
         (self.round > 0).then_some(self.certificate.max(self.peer_certificate))
     }
 
     pub(super) fn rounds(&self) -> u32 {
         self.rounds_before + self.round
-    }
-
-    pub(super) fn jobs(&self) -> &[Job] {
-        &self.jobs
-    }
-
-    pub(super) fn own_largest(&self) -> f64 {
-        self.own_largest
-    }
-
-    pub(super) fn take_largest(&mut self, peer: f64) {
-        self.path_top = peer;
-    }
-
-    pub(super) fn set_fold_totals(&mut self, totals: Vec<f64>) {
-        self.fold_totals = totals;
-    }
-
-    /// Settles what is known before the first fit: the null model, and the list of fits where lambda is given.
-    pub(super) fn begin(&mut self, encoded: &mut Encoded) -> Result<(), Abort> {
-        let intercept = self.study.method.intercept;
-        let block = &mut encoded.block;
-        self.base_weights = block.outcome().weights.clone();
-        self.base_spread = block.outcome().spread;
-        if self.study.needs_path() {
-            self.own_largest = self.null_gradient(block, intercept);
-        } else {
-            self.list_jobs(encoded_lambdas(&self.study));
-        }
-        Ok(())
-    }
-
-    /// The largest mean score of the own standardised columns at the null model.
-    fn null_gradient(&mut self, block: &mut Block, intercept: bool) -> f64 {
-        let hidden_at_peer = !self.study.is_first(self.role)
-            && self.study.method.outcome.held_by.is_alone()
-            && block.outcome().family == Family::Gaussian;
-        let constant = block.null_intercept(intercept && !hidden_at_peer);
-        let mut beta = DVector::zeros(block.columns());
-        if block.has_intercept() {
-            beta[0] = constant;
-        } else if !hidden_at_peer {
-            block.take(vec![constant; block.rows()], 0.0);
-        }
-        let pass = block.pass(&beta);
-        block.take(Values::default(), 0.0);
-        let units = block.units();
-        let scores = pass.gradient.iter().zip(&units).filter(|(_, unit)| **unit > 0.0);
-        scores.map(|(score, unit)| (score / unit).abs() / block.weight_sum()).fold(0.0, f64::max)
-    }
-
-    /// Lists the fits once both sides know each other's largest gradient.
-    pub(super) fn settle_path(&mut self, rows: usize) -> Result<(), Abort> {
-        let Some(terms) = &self.study.method.penalty else {
-            return Err(Abort::Bug("a path without a penalty".to_string()));
-        };
-        let top = self.own_largest.max(self.path_top);
-        let columns = self.columns.0 + self.columns.1 - usize::from(self.study.method.intercept);
-        self.list_jobs(penalty::path(top, terms.alpha, rows, columns, 100).into_iter().map(Some).collect());
-        Ok(())
-    }
-
-    fn list_jobs(&mut self, lambdas: Vec<Option<f64>>) {
-        let folds = self.study.method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0);
-        self.jobs = std::iter::once(None)
-            .chain((1..=folds).map(Some))
-            .flat_map(|fold| lambdas.iter().map(move |lambda| Job { fold, lambda: *lambda }))
-            .collect();
     }
 
     /// Starts again after columns were set aside; coefficients stay as a warm start.
@@ -335,56 +269,6 @@ impl Fits {
     /// Whether the partner's predictions carry a term that only it holds.
     fn partner_hides(&self) -> bool {
         !self.study.is_first(self.role) && hidden_at_first(&self.study)
-    }
-
-    /// Prepares the block for the present fit.
-    fn enter(&mut self, encoded: &mut Encoded) -> Result<bool, Abort> {
-        let job = self.jobs.get(self.current).copied();
-        let Some(job) = job else {
-            return Err(Abort::Bug("no fit is left".to_string()));
-        };
-        let before = self.current.checked_sub(1).and_then(|index| self.jobs.get(index));
-        let same_rows = before.is_some_and(|before| before.fold == job.fold);
-        let block = &mut encoded.block;
-        if !same_rows && !(self.restarted && self.current == 0) {
-            if let Some(fold) = job.fold {
-                let folds = encoded.folds.as_ref().ok_or_else(|| Abort::Bug("no folds".to_string()))?;
-                let base = self.base_weights.as_ref();
-                let kept = folds
-                    .iter()
-                    .enumerate()
-                    .map(|(i, other)| if *other == fold { 0.0 } else { base.map_or(1.0, |base| base[i]) });
-                block.reweight(Some(kept.collect()), self.base_spread);
-                match self.fold_totals.get(fold as usize - 1) {
-                    Some(total) => block.set_spread(positive((total / block.weight_sum()).sqrt())),
-                    None => block.measure_spread(self.study.method.intercept),
-                }
-            }
-            if let Some(kit) = &self.tables {
-                let tables: Tables = kit.tables(block, job.fold);
-                block.tabulate(tables);
-            }
-            block.take(Values::default(), 0.0);
-            let mut start = DVector::zeros(block.columns());
-            if block.has_intercept() {
-                start[0] = block.null_intercept(true) - self.tables.as_ref().map_or(0.0, |kit| kit.centre);
-            }
-            block.place(start);
-        }
-        if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.method.penalty) {
-            let spread = if block.outcome().family == Family::Gaussian { block.outcome().spread } else { 1.0 };
-            let units = block.units();
-            block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, units)));
-        }
-        self.reset_rounds();
-        if job.fold.is_none() {
-            self.trace.clear();
-        }
-        let warm = same_rows || (self.restarted && self.current == 0);
-        if let Some(followers) = &mut self.followers {
-            followers.begin(warm);
-        }
-        Ok(warm)
     }
 
     /// What to say now: the leader's next point or the end, or the follower's answer.
@@ -453,41 +337,6 @@ impl Fits {
         }
         self.leave(encoded, ended.termination);
         Ok(())
-    }
-
-    /// Keeps what the fit that just ended leaves.
-    fn leave(&mut self, encoded: &mut Encoded, termination: Termination) {
-        let Some(job) = self.jobs.get(self.current).copied() else {
-            return;
-        };
-        let block = &encoded.block;
-        match job.fold {
-            None => {
-                let mut beta = block.beta().clone();
-                if block.has_intercept() {
-                    beta[0] += self.tables.as_ref().map_or(0.0, |kit| kit.centre);
-                }
-                let shift = block.scalings().iter().zip(beta.iter()).map(|(s, b)| s.centre / s.scale * b).sum();
-                let certificate = self.certificate;
-                let end = FitEnd { shift, certificate };
-                self.fitted.push(Fitted { beta, end, loss: self.loss, change: self.change, termination });
-            }
-            Some(fold) => {
-                let Some(folds) = &encoded.folds else { return };
-                let base = self.base_weights.as_ref();
-                let weight = |i: usize| {
-                    if folds[i] == fold { base.map_or(1.0, |base| base[i]) } else { 0.0 }
-                };
-                if let Some(kit) = &self.tables {
-                    let sum: f64 = (0..folds.len()).map(weight).sum();
-                    self.fold_errors
-                        .extend(kit.error(fold, &self.incoming_values, block.beta()).map(|error| error / sum));
-                } else {
-                    // Also without the outcome: the partner's predictions then carry it.
-                    self.fold_errors.push(block.held_out_error(weight));
-                }
-            }
-        }
     }
 
     fn follow(&mut self, encoded: &mut Encoded) -> Result<Partial, Abort> {
@@ -795,11 +644,6 @@ impl Fits {
         }
     }
 
-    /// The penalty of the fit to all rows at this place on the path.
-    pub(super) fn lambda_of(&self, fit: usize) -> Option<f64> {
-        self.jobs.iter().filter(|job| job.fold.is_none()).nth(fit)?.lambda
-    }
-
     /// Counts the outcome less its mean as sent: the hidden term alone.
     pub(super) fn meter_null_residual(&mut self) {
         let terms = self.metered.len();
@@ -877,26 +721,10 @@ fn exact_tol(certificate: f64) -> f64 {
 fn hidden_at_first(study: &Study<Vertical>) -> bool {
     let alone = |column: &crate::study::HeldColumn| column.held_by.is_alone();
     (alone(&study.method.outcome) && study.method.family == Family::Gaussian)
-        || study.method.offset.as_ref().is_some_and(alone)
+        || (study.method.offset.as_ref().is_some_and(alone) && !study.sends_offset())
 }
 
 /// A first point has changed from nothing, which is a relative change of 1.
 fn finite(change: f64) -> f64 {
     if change.is_finite() { change } else { 1.0 }
-}
-
-fn positive(spread: f64) -> f64 {
-    if spread > 0.0 { spread } else { 1.0 }
-}
-
-fn encoded_lambdas(study: &Study<Vertical>) -> Vec<Option<f64>> {
-    let mut lambdas = match study.method.penalty.as_ref().map(|penalty| &penalty.lambda) {
-        None => return vec![None],
-        Some(Lambda::One(lambda)) => vec![*lambda],
-        Some(Lambda::Many(lambdas)) => lambdas.clone(),
-        Some(Lambda::Path(_)) => Vec::new(),
-    };
-    lambdas.sort_by(|a, b| b.total_cmp(a));
-    lambdas.dedup();
-    lambdas.into_iter().map(Some).collect()
 }

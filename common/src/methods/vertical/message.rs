@@ -10,6 +10,7 @@ use crate::privacy::mechanism::LatticeVector;
 use crate::privacy::release::{Declaration, Discloses};
 use crate::secure::merging::Merged;
 use crate::secure::ring::Elements;
+use crate::study::HeldAs;
 
 /// One message.
 pub type Message = conversation::Message<Body>;
@@ -114,10 +115,22 @@ pub enum HeldKind {
     Outcome,
     /// The case weights.
     Weights,
+    /// The offset.
+    Offset,
     /// Only the scale of the outcome.
     Scale,
     /// Predictions of the null model, less the outcome: what the first partial predictions of a path would be.
     NullResidual,
+}
+
+impl From<HeldAs> for HeldKind {
+    fn from(held: HeldAs) -> HeldKind {
+        match held {
+            HeldAs::Weights => HeldKind::Weights,
+            HeldAs::Outcome => HeldKind::Outcome,
+            HeldAs::Offset => HeldKind::Offset,
+        }
+    }
 }
 
 /// See [`Body::Partial`].
@@ -421,6 +434,7 @@ impl Discloses for Body {
             Body::Held(held) => match held.what {
                 HeldKind::Outcome | HeldKind::NullResidual => vec![Declaration::Outcome, Declaration::Summary],
                 HeldKind::Weights => vec![Declaration::Weights],
+                HeldKind::Offset => vec![Declaration::Offset],
                 HeldKind::Scale => vec![Declaration::Summary],
             },
             Body::LargestGradient(_) => vec![Declaration::Summary],

@@ -568,8 +568,10 @@ fn disclosure(work: &Work) -> Disclosure {
     let whole = [
         (study.sends_outcome() && study.method.family != Family::Gaussian).then_some(&study.method.outcome),
         study.method.weights.as_ref().filter(|_| study.sends_weights()),
+        study.method.offset.as_ref().filter(|_| study.sends_offset()),
     ];
-    let whole = whole.into_iter().flatten().filter(|_| study.is_first(role));
+    let lent = study.lent().into_iter().filter(|(_, holder, _)| *holder == role).map(|(_, _, column)| column);
+    let whole = whole.into_iter().flatten().filter(|_| study.is_first(role)).chain(lent);
     let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
     // Predictions of new rows are declared by the study, but no fit makes any.
     let declared = disclosures.declared().iter().filter(|declaration| **declaration != Declaration::Prediction);

@@ -12,10 +12,11 @@ use crate::data::{DataError, Frame};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::secure::open::Limits;
-use crate::session::Abort;
-use crate::study::{HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
+use crate::session::{Abort, PeerFault};
+use crate::study::{HeldAs, HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
 
 use super::block::{Block, Outcome};
+use super::message::Held;
 
 /// What a party allows beyond the study: it may only be stricter.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,12 +59,14 @@ impl Policy {
                 100.0 * most
             ));
         }
-        if !study.is_first(role) {
+        let lent: Vec<_> = study.lent().into_iter().filter(|(_, holder, _)| *holder == role).collect();
+        let lends_outcome = lent.iter().any(|(held, ..)| *held == HeldAs::Outcome);
+        if !study.is_first(role) && lent.is_empty() {
             return Ok(());
         }
         let outcome = &study.method.outcome;
-        if !self.allow_outcome && outcome.held_by.is_alone() {
-            return refuse(match study.sends_outcome() {
+        if !self.allow_outcome && outcome.held_by.holder() == Some(role) {
+            return refuse(match study.sends_outcome() || lends_outcome {
                 true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
                 false => {
                     format!("partial predictions contain the outcome `{}`, which {role} holds alone", outcome.column)
@@ -71,7 +74,10 @@ impl Policy {
             });
         }
         let weights = study.method.weights.iter().filter(|_| study.sends_weights());
-        let whole = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).next();
+        let offset = study.method.offset.iter().filter(|_| study.sends_offset());
+        let sent = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).chain(offset);
+        let own = sent.filter(|column| column.held_by.holder() == Some(role));
+        let whole = own.chain(lent.iter().map(|(_, _, column)| *column)).next();
         match (whole, self.max_disclosure.filter(|most| *most < 1.0)) {
             (Some(column), Some(most)) => refuse(format!(
                 "the study lets every value of `{}` leave, and at most {:.1} % of a column may be reconstructed",
@@ -132,6 +138,34 @@ pub(super) struct Encoded {
     /// Rows with weight zero, which R does not count.
     pub(super) unweighted: usize,
     pub(super) complete: Option<CompleteCases>,
+    /// What this party holds alone and sends to the leader, which it is not.
+    pub(super) lent: std::collections::VecDeque<Held>,
+}
+
+impl Encoded {
+    /// Takes case weights over that another party held.
+    pub(super) fn take_weights(&mut self, weights: Vec<f64>) -> Result<(), PeerFault> {
+        self.unweighted = weights.iter().filter(|weight| **weight == 0.0).count();
+        if self.unweighted == weights.len() {
+            let (what, expected) = ("the weights", "positive somewhere");
+            return Err(PeerFault::Value { what, expected, round: 0 });
+        }
+        self.block.reweight(Some(weights.clone()), 1.0);
+        self.weights = Some(weights);
+        Ok(())
+    }
+
+    /// Takes an outcome over that another party held.
+    pub(super) fn take_outcome(&mut self, outcome: Vec<f64>) {
+        self.block.receive_outcome(outcome.clone());
+        self.outcome = Some(outcome);
+    }
+
+    /// Takes an offset over that another party held.
+    pub(super) fn take_offset(&mut self, offset: Vec<f64>) {
+        self.block.receive_offset(offset.clone());
+        self.offset = Some(offset);
+    }
 }
 
 /// The columns that a party needs to read: its terms', the shared ones, the folds. The id is apart.
@@ -146,7 +180,7 @@ pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> R
         }
     };
     for (column, _) in shared_columns(study) {
-        if held(study, column, role) {
+        if study.has(role, column) {
             add(&column.column);
         }
     }
@@ -162,7 +196,7 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     let terms = terms(study, role, header)?;
     let columns = formula::columns(&terms);
     let offset =
-        study.method.offset.iter().filter(|offset| held(study, offset, role)).map(|offset| offset.column.as_str());
+        study.method.offset.iter().filter(|offset| study.has(role, offset)).map(|offset| offset.column.as_str());
     for name in columns.into_iter().chain(offset) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
@@ -171,7 +205,7 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     Ok(needed)
 }
 
-/// The offset of new rows that this party adds: the first one's, so that one held by both counts once.
+/// The offset of new rows that this party adds: its holder's, the first one's where all hold it, so that it counts once.
 pub(super) fn own_offset(
     study: &Study<Vertical>,
     role: Role,
@@ -179,7 +213,9 @@ pub(super) fn own_offset(
     dropped: Option<&Mask>,
 ) -> Result<Option<Vec<f64>>, Abort> {
     match &study.method.offset {
-        Some(offset) if study.is_first(role) => outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own),
+        Some(offset) if offset.held_by.holder().unwrap_or(study.first()) == role => {
+            outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own)
+        }
         _ => Ok(None),
     }
 }
@@ -188,10 +224,6 @@ fn shared_columns(study: &Study<Vertical>) -> impl Iterator<Item = (&HeldColumn,
     std::iter::once((&study.method.outcome, "the outcome"))
         .chain(study.method.offset.iter().map(|column| (column, "the offset")))
         .chain(study.method.weights.iter().map(|column| (column, "the weights")))
-}
-
-fn held(study: &Study<Vertical>, column: &HeldColumn, role: Role) -> bool {
-    column.held_by.is_shared() || study.is_first(role)
 }
 
 pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Result<Vec<Term>, Abort> {
@@ -311,7 +343,7 @@ impl Prepared {
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
         let weights = match &study.method.weights {
-            Some(column) if held(&study, column, role) => {
+            Some(column) if study.has(role, column) => {
                 Some(outcome::weights(frame, &column.column, dropped).map_err(refused)?)
             }
             _ => None,
@@ -319,12 +351,12 @@ impl Prepared {
         let unweighted = weights.as_ref().map_or(0, |weights| weights.zeros);
         let weights = weights.map(|weights| weights.values);
         let mut notes = loosened(&study, role, &self.policy.limits);
-        let own_outcome = match held(&study, &study.method.outcome, role) {
+        let own_outcome = match study.has(role, &study.method.outcome) {
             true => Some(own_outcome(&study, frame, (weights.as_deref(), dropped), &mut notes).map_err(refused)?),
             false => None,
         };
         let offset = match &study.method.offset {
-            Some(column) if held(&study, column, role) => {
+            Some(column) if study.has(role, column) => {
                 outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
             }
             _ => None,
@@ -349,6 +381,7 @@ impl Prepared {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
+        let ([weights, own_outcome, offset], lent) = lend(&study, role, [weights, own_outcome, offset]);
         let hidden = hidden(&study, role, own_outcome.as_deref(), offset.as_deref());
         let y = own_outcome.clone().unwrap_or_else(|| vec![0.0; rows]);
         let outcome_in_use = Outcome {
@@ -378,9 +411,30 @@ impl Prepared {
             notes,
             unweighted,
             complete,
+            lent,
         });
         Ok(())
     }
+}
+
+/// Parts the weights, the outcome and the offset of a party into those of its own fits and those that it sends to the leader.
+fn lend(
+    study: &Study<Vertical>,
+    role: Role,
+    columns: [Option<Vec<f64>>; 3],
+) -> ([Option<Vec<f64>>; 3], std::collections::VecDeque<Held>) {
+    let mut lent = std::collections::VecDeque::new();
+    let mut kept = [None, None, None];
+    for ((held, values), kept) in
+        [HeldAs::Weights, HeldAs::Outcome, HeldAs::Offset].into_iter().zip(columns).zip(&mut kept)
+    {
+        let lends = study.lent().iter().any(|(as_what, holder, _)| *as_what == held && *holder == role);
+        match values {
+            Some(values) if lends => lent.push_back(Held { what: held.into(), values, total: 0.0 }),
+            values => *kept = values,
+        }
+    }
+    (kept, lent)
 }
 
 /// The outcome of the rows that are kept, with their weights; `notes` gets what is odd about it.
@@ -426,12 +480,18 @@ fn support(family: Family) -> Support {
     }
 }
 
-/// What the first party holds alone and its partial predictions contain.
-fn hidden(study: &Study<Vertical>, role: Role, outcome: Option<&[f64]>, offset: Option<&[f64]>) -> Option<Vec<f64>> {
+/// What the first party holds alone, or was sent, and its partial predictions contain.
+pub(super) fn hidden(
+    study: &Study<Vertical>,
+    role: Role,
+    outcome: Option<&[f64]>,
+    offset: Option<&[f64]>,
+) -> Option<Vec<f64>> {
     if !study.is_first(role) {
         return None;
     }
     let offset_alone = study.method.offset.as_ref().is_some_and(|offset| offset.held_by.is_alone());
+    let offset_alone = offset_alone && !study.sends_offset();
     let offset = offset.filter(|_| offset_alone);
     if study.method.outcome.held_by.is_alone() && study.method.family == Family::Gaussian {
         let offset = |row: usize| offset.map_or(0.0, |offset| offset[row]);

@@ -4,7 +4,8 @@
 //! The script, after greetings with the study's digest:
 //!
 //! 1. proof of rows, complete rows where asked for, digests of shared columns;
-//! 2. vectors that the first party, Alice or the leader, holds alone, where the study declares them;
+//! 2. vectors that another than the leader holds alone, to the leader; then those that the first party, Alice or the leader, holds
+//!    alone, where the study declares them;
 //! 3. the fits: partial predictions to and fro until the leader, of two the party with fewer columns, ends them;
 //! 4. the projection exchange, where the study and both policies allow it;
 //! 5. results.
@@ -28,7 +29,7 @@ use super::exchange::{self, Receiving, Sending};
 use super::fits::{Fits, Step as FitStep};
 use super::message::{Body, Held, HeldKind, Joint, JointKind, Results, Shared};
 use super::outcome::{self, VerticalFit};
-use super::prepare::{Encoded, Prepared};
+use super::prepare::{self, Encoded, Prepared};
 
 /// How far a session is, for progress lines: nothing here depends on single records.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +69,11 @@ enum Stage {
 /// The place in the script once the rows are settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
+    /// Of several parties: what another than the leader holds alone.
+    Lent {
+        what: HeldKind,
+        holder: Role,
+    },
     Held(HeldKind),
     Largest {
         answered: bool,
@@ -110,6 +116,8 @@ pub(super) struct Work {
     first: Role,
     run: RunId,
     pub(super) place: Place,
+    /// What other parties than the leader hold alone, as far as this one has to do with it, and have not sent yet.
+    lent: std::vec::IntoIter<(HeldKind, Role)>,
     /// What the first party holds alone and has not sent yet.
     held: std::vec::IntoIter<HeldKind>,
     pub(super) peer_columns: usize,
@@ -284,11 +292,24 @@ impl Compared for Prepared {
     }
 }
 
+fn undeclared() -> PeerFault {
+    PeerFault::Kind { came: "another held vector", expected: "the declared one" }
+}
+
+/// The vectors that others than the leader of several hold alone and send to it, in order: all at the leader, at another its own.
+fn lent(study: &Study<Vertical>, role: Role) -> Vec<(HeldKind, Role)> {
+    let lent = study.lent().into_iter().map(|(what, holder, _)| (what.into(), holder));
+    lent.filter(|(_, holder)| study.is_first(role) || *holder == role).collect()
+}
+
 /// The vectors that the first party holds alone and sends, in order.
 fn held(study: &Study<Vertical>) -> Vec<HeldKind> {
     let mut held = Vec::new();
     if study.method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone()) {
         held.push(HeldKind::Weights);
+    }
+    if study.sends_offset() {
+        held.push(HeldKind::Offset);
     }
     if study.method.outcome.held_by.is_alone() {
         match study.method.family {
@@ -323,6 +344,7 @@ impl Work {
             first: opening.first_speaker(role),
             run: opening.run,
             place: Place::Fit,
+            lent: lent(&study, role).into_iter(),
             held: held(&study).into_iter(),
             study,
             peer_columns,
@@ -345,7 +367,7 @@ impl Work {
 
     pub(super) fn progress(&self) -> Progress {
         let phase = match self.place {
-            Place::Held(_) | Place::Largest { .. } => "setting up",
+            Place::Lent { .. } | Place::Held(_) | Place::Largest { .. } => "setting up",
             Place::Basis { .. } | Place::Table | Place::Redo | Place::Redone | Place::Learn => "projection exchange",
             Place::Fit | Place::Answer => "fitting",
             Place::Results { .. } | Place::Covariance { .. } => "exchanging results",
@@ -374,6 +396,7 @@ impl Work {
         let in_order = |answered: bool, first: Role| if answered { self.other(first) } else { first };
         let (leader, sender) = (self.fits.leader(), self.sender());
         let (speaker, expected) = match self.place {
+            Place::Lent { holder, .. } => (holder, "a held vector"),
             Place::Held(_) => (self.study.first(), "a held vector"),
             Place::Largest { answered } => (in_order(answered, self.first), "a largest gradient"),
             Place::Basis { .. } => (sender, "a part of the basis"),
@@ -393,6 +416,13 @@ impl Work {
     /// Builds the message of the present place, and moves on.
     pub(super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
+            Place::Lent { .. } => {
+                let lent = self.encoded.lent.pop_front();
+                let lent =
+                    lent.ok_or_else(|| Abort::Bug("a column to be sent to the leader is missing".to_string()))?;
+                self.go_on_with_held()?;
+                Body::Held(lent)
+            }
             Place::Held(what) => {
                 let held = self.build_held(what);
                 self.go_on_with_held()?;
@@ -446,10 +476,8 @@ impl Work {
     /// Takes what the peer said at the present place, and moves on.
     pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
-            (Place::Held(what), Body::Held(held)) => {
-                self.absorb_held(what, held)?;
-                self.go_on_with_held()?;
-            }
+            (Place::Lent { what, .. }, Body::Held(held)) => self.absorb_lent(what, held)?,
+            (Place::Held(what), Body::Held(held)) => self.absorb_held(what, held)?,
             (Place::Largest { answered }, Body::LargestGradient(largest)) => {
                 if !(largest.is_finite() && largest >= 0.0) {
                     let (what, expected) = ("a gradient", "a finite size");
@@ -522,8 +550,12 @@ impl Work {
         Ok(())
     }
 
-    /// The next vector that the first party holds alone; after the last one the fits begin.
+    /// The next vector that another party sends to the leader, or that the first party holds alone; after the last one the fits begin.
     pub(super) fn go_on_with_held(&mut self) -> Result<(), Abort> {
+        if let Some((what, holder)) = self.lent.next() {
+            self.place = Place::Lent { what, holder };
+            return Ok(());
+        }
         if let Some(next) = self.held.next() {
             self.place = Place::Held(next);
             return Ok(());
@@ -564,6 +596,7 @@ impl Work {
         let values = match what {
             HeldKind::Outcome => encoded.outcome.clone().unwrap_or_default(),
             HeldKind::Weights => encoded.weights.clone().unwrap_or_default(),
+            HeldKind::Offset => encoded.offset.clone().unwrap_or_default(),
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => {
                 self.fits.meter_null_residual();
@@ -573,13 +606,56 @@ impl Work {
         Held { what, values, total }
     }
 
-    fn absorb_held(&mut self, what: HeldKind, held: Held) -> Result<(), PeerFault> {
+    fn absorb_held(&mut self, what: HeldKind, held: Held) -> Result<(), Refusal> {
+        self.check_held(what, &held)?;
         let (encoded, study) = (&mut self.encoded, &self.study);
-        let rows = encoded.block.rows() as u64;
+        match what {
+            HeldKind::Weights => encoded.take_weights(held.values)?,
+            HeldKind::Outcome => {
+                encoded.take_outcome(held.values);
+                encoded.block.measure_spread(study.method.intercept);
+            }
+            HeldKind::Scale => {
+                let spread = (held.total / encoded.block.weight_sum()).sqrt();
+                encoded.block.set_spread(if spread > 0.0 { spread } else { 1.0 });
+                self.fits.set_fold_totals(held.values);
+            }
+            HeldKind::NullResidual => encoded.block.take(held.values, 0.0),
+            HeldKind::Offset => encoded.take_offset(held.values),
+        }
+        Ok(self.go_on_with_held()?)
+    }
+
+    /// Whether a party still has something to send that it holds alone.
+    pub(super) fn is_lent_by(&self, party: Role) -> bool {
+        let next = matches!(self.place, Place::Lent { holder, .. } if holder == party);
+        next || self.lent.as_slice().iter().any(|(_, holder)| *holder == party)
+    }
+
+    /// At the leader: what another party held alone is in its hands alone from here on.
+    fn absorb_lent(&mut self, what: HeldKind, held: Held) -> Result<(), Refusal> {
+        self.check_held(what, &held)?;
+        let (encoded, study) = (&mut self.encoded, &self.study);
+        match what {
+            HeldKind::Weights => encoded.take_weights(held.values)?,
+            HeldKind::Outcome => encoded.take_outcome(held.values),
+            HeldKind::Offset => encoded.take_offset(held.values),
+            HeldKind::Scale | HeldKind::NullResidual => return Err(undeclared().into()),
+        }
+        let hidden = prepare::hidden(study, self.role, encoded.outcome.as_deref(), encoded.offset.as_deref());
+        encoded.block.hide(hidden);
+        self.fits.measure_columns(&encoded.block);
+        Ok(self.go_on_with_held()?)
+    }
+
+    /// Refuses a held vector that is not the one that is expected, or not one that can be.
+    fn check_held(&self, what: HeldKind, held: &Held) -> Result<(), PeerFault> {
+        let study = &self.study;
+        let rows = self.encoded.block.rows() as u64;
         let folds = u64::from(study.method.penalty.as_ref().and_then(|penalty| penalty.cv).unwrap_or(0));
         let expected = if what == HeldKind::Scale { folds } else { rows };
         if held.what != what {
-            return Err(PeerFault::Kind { came: "another held vector", expected: "the declared one" });
+            return Err(undeclared());
         }
         if held.values.len() as u64 != expected {
             let came = held.values.len() as u64;
@@ -592,32 +668,10 @@ impl Work {
             _ => true,
         };
         let sound = held.values.iter().all(|value| value.is_finite() && value.abs() <= 1e150 && fits(value));
-        if !sound || !(held.total.is_finite() && held.total >= 0.0) {
-            return Err(PeerFault::Value { what: "a held vector", expected: "allowed", round: 0 });
+        match sound && held.total.is_finite() && held.total >= 0.0 {
+            true => Ok(()),
+            false => Err(PeerFault::Value { what: "a held vector", expected: "allowed", round: 0 }),
         }
-        match what {
-            HeldKind::Weights => {
-                encoded.unweighted = held.values.iter().filter(|weight| **weight == 0.0).count();
-                if encoded.unweighted == held.values.len() {
-                    let (what, expected) = ("the weights", "positive somewhere");
-                    return Err(PeerFault::Value { what, expected, round: 0 });
-                }
-                encoded.weights = Some(held.values.clone());
-                encoded.block.reweight(Some(held.values), 1.0);
-            }
-            HeldKind::Outcome => {
-                encoded.outcome = Some(held.values.clone());
-                encoded.block.receive_outcome(held.values);
-                encoded.block.measure_spread(study.method.intercept);
-            }
-            HeldKind::Scale => {
-                let spread = (held.total / encoded.block.weight_sum()).sqrt();
-                encoded.block.set_spread(if spread > 0.0 { spread } else { 1.0 });
-                self.fits.set_fold_totals(held.values);
-            }
-            HeldKind::NullResidual => encoded.block.take(held.values, 0.0),
-        }
-        Ok(())
     }
 
     fn build_basis(&mut self, start: u64, purpose: BasisPurpose) -> Result<Body, Abort> {

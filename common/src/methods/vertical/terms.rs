@@ -9,8 +9,8 @@ use crate::glm::{Family, StatedFamily};
 use crate::id::{Digest, Mode, Protocol, Role};
 use crate::privacy::release::{Declaration, Disclosures};
 use crate::terms::{
-    Guaranteed, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError, check_positive,
-    one, value,
+    Guaranteed, HeldAs, HeldColumn, Mechanism, Missing, PrivacyTerms, PrivateTerms, Promise, Study, StudyError,
+    check_positive, one, value,
 };
 
 mod private;
@@ -381,7 +381,7 @@ impl Vertical {
         if let Some(penalty) = &self.penalty {
             penalty.check()?;
         }
-        self.check_holders()?;
+        self.check_holders(mode)?;
         self.check_quasi(mode)?;
         self.check_errors(mode)?;
         self.check_covariance(mode)?;
@@ -466,8 +466,8 @@ impl Vertical {
         Err(value("inference.covariance", format!("is \"shared\", which {problem}")))
     }
 
-    /// Refuses a column that another party than the first holds alone.
-    fn check_holders(&self) -> Result<(), StudyError> {
+    /// Refuses a column that a party holds alone and cannot, by the mode and by who the parties are.
+    fn check_holders(&self, mode: Mode) -> Result<(), StudyError> {
         let columns =
             [("outcome", Some(&self.outcome)), ("offset", self.offset.as_ref()), ("weights", self.weights.as_ref())];
         for (section, column) in columns {
@@ -479,9 +479,15 @@ impl Vertical {
             let problem = match self.leader {
                 _ if !self.parties.contains_key(&holder) => format!("names {holder}, which is no party of the study"),
                 None => format!("names {holder}: it is \"both\" or \"alice\""),
-                Some(leader) => format!(
-                    "names {holder}, and the leader is {leader}: a column that one party holds alone is the leader's; set leader = \"{holder}\""
-                ),
+                Some(leader) => match mode {
+                    // The holder sends it to the leader.
+                    Mode::Plain => continue,
+                    Mode::Sealed | Mode::Private => format!(
+                        "names {holder}, and the leader is {leader}: in {} mode no column leaves its holder, so what one party holds alone \
+                         is the leader's; set leader = \"{holder}\"",
+                        mode.name()
+                    ),
+                },
             };
             return Err(value(&format!("{section}.held_by"), problem));
         }
@@ -590,6 +596,15 @@ impl Study<Vertical> {
         if self.is_first(role) && self.sends_weights() {
             declared.push(Declaration::Weights);
         }
+        if self.is_first(role) && self.sends_offset() {
+            declared.push(Declaration::Offset);
+        }
+        let lent = self.lent().into_iter().filter(|(_, holder, _)| *holder == role);
+        declared.extend(lent.map(|(kind, _, _)| match kind {
+            HeldAs::Outcome => Declaration::Outcome,
+            HeldAs::Weights => Declaration::Weights,
+            HeldAs::Offset => Declaration::Offset,
+        }));
         if self.uses_basis() {
             declared.push(if self.sends_basis(role) { Declaration::Basis } else { Declaration::ProjectionTable });
         }
@@ -690,6 +705,24 @@ impl Study<Vertical> {
         self.method.prediction.result_to.unwrap_or(self.first())
     }
 
+    /// Whether a party has this column: one that all hold, or one that it holds alone.
+    pub fn has(&self, role: Role, column: &HeldColumn) -> bool {
+        column.held_by.holder().is_none_or(|holder| holder == role)
+    }
+
+    /// Of several parties, the columns that others than the leader hold alone and send to it, in the order in which they are sent. From
+    /// then on the leader holds them alone.
+    pub fn lent(&self) -> Vec<(HeldAs, Role, &HeldColumn)> {
+        let method = &self.method;
+        let columns = [
+            (HeldAs::Weights, method.weights.as_ref()),
+            (HeldAs::Outcome, Some(&method.outcome)),
+            (HeldAs::Offset, method.offset.as_ref()),
+        ];
+        let lent = columns.into_iter().filter_map(|(kind, column)| Some((kind, column?.held_by.holder()?, column?)));
+        lent.filter(|(_, holder, _)| !self.is_first(*holder)).collect()
+    }
+
     /// Whether the first party, which holds the outcome alone, sends every value of it: for other families than gaussian as it is, for
     /// a gaussian path less its mean. In a gaussian fit without a path each of its partial predictions contains it instead.
     pub fn sends_outcome(&self) -> bool {
@@ -700,6 +733,19 @@ impl Study<Vertical> {
     /// Whether the first party, which holds the case weights alone, sends them.
     pub fn sends_weights(&self) -> bool {
         self.method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone())
+    }
+
+    /// Whether the first party sends an offset that it holds alone: where a path begins at the null model, which needs it. Then it is as if
+    /// all held it. Elsewhere, and in a gaussian fit whose outcome it holds alone, its partial predictions contain it instead.
+    pub fn sends_offset(&self) -> bool {
+        let method = &self.method;
+        let alone = method.offset.as_ref().is_some_and(|offset| offset.held_by.is_alone());
+        let within = method.outcome.held_by.is_alone() && method.family == Family::Gaussian;
+        let plain = match self.guarantee {
+            VerticalGuarantee::Plain => true,
+            VerticalGuarantee::Sealed(_) | VerticalGuarantee::Private(_) => false,
+        };
+        plain && alone && self.needs_path() && !within
     }
 
     /// Whether the run may send a basis: for standard errors of an unpenalised fit, or in place of rows on a gaussian

@@ -155,23 +155,36 @@ fn a_number_of_parties_or_a_name_that_cannot_be_is_refused_by_key() {
 }
 
 #[test]
-fn a_column_that_one_party_holds_alone_is_the_leaders() {
+fn a_column_that_one_party_holds_alone_is_the_leaders_or_in_plain_mode_anybodys() {
     let held = |section: &str, by: &str| {
         format!("leader = \"carol\"\n{THREE}\n[{section}]\ncolumn = \"w\"\nheld_by = \"{by}\"")
     };
     for section in ["offset", "weights"] {
         assert!(Study::parse(&held(section, "carol")).is_ok() && Study::parse(&held(section, "all")).is_ok());
-        let says = format!(
-            "`{section}.held_by` names bob, and the leader is carol: a column that one party holds alone is the leader's; set leader = \"bob\""
+        let study = vertical(&held(section, "bob"));
+        assert!(
+            study.first() == role("carol")
+                && study.lent().iter().all(|(_, holder, column)| {
+                    *holder == Role::Bob
+                        && column.column == "w"
+                        && study.has(Role::Bob, column)
+                        && !study.has(role("carol"), column)
+                })
         );
-        assert_eq!(complaint(&held(section, "bob")), says);
+        assert_eq!((study.lent().len(), vertical(&held(section, "carol")).lent().len()), (1, 0));
+        let says = format!(
+            "`{section}.held_by` names bob, and the leader is carol: in sealed mode no column leaves its holder, so what one party holds \
+             alone is the leader's; set leader = \"bob\""
+        );
+        assert_eq!(complaint(&format!("mode = \"sealed\"\n{}", held(section, "bob"))), says);
         let says = format!("`{section}.held_by` names dave, which is no party of the study");
         assert_eq!(complaint(&held(section, "dave")), says);
     }
     let outcome = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
     assert!(
-        complaint(&format!("leader = \"carol\"\n{outcome}"))
-            .contains("`outcome.held_by` names bob, and the leader is carol")
+        complaint(&format!("leader = \"carol\"\nmode = \"sealed\"\n{outcome}")).contains(
+            "`outcome.held_by` names bob, and the leader is carol: in sealed mode no column leaves its holder"
+        )
     );
     let nobody = outcome.replace("\"bob\"", "\"dave\"");
     let nobody =
@@ -234,6 +247,30 @@ fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
 }
 
 #[test]
+fn two_parties_by_other_names_hear_how_to_get_what_only_alice_and_bob_can_do() {
+    let two = named(&["alice", "carol"]);
+    let private = "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[columns.y]\nrange = [0, 1]\n[columns.a]\nrange = [0, 1]\n";
+    for (mode, more, key) in [
+        ("sealed", "[model]\nfamily = \"binomial\"", "model.family"),
+        ("sealed", "[penalty]\nlambda = 0.1", "penalty"),
+        ("private", private, "privacy.mechanism"),
+        (
+            "private",
+            &format!(
+                "[model]\nfamily = \"binomial\"\n{}",
+                private.replace("delta", "mechanism = \"crossprod\"\ndelta")
+            ),
+            "model.family",
+        ),
+    ] {
+        let sentence = complaint(&format!("mode = \"{mode}\"\n{two}\n{more}"));
+        let way = "is for two parties that the study names alice and bob, in this version: name them so";
+        assert!(sentence.starts_with(&format!("`{key}`")) && sentence.contains(way), "{sentence}");
+        assert!(!sentence.contains("three"), "{sentence}");
+    }
+}
+
+#[test]
 fn followers_send_bases_to_the_leader_and_only_the_leader_sends_what_it_holds_alone() {
     let study = vertical(&with("leader = \"carol\""));
     let declares = |study: &Study<Vertical>, name: &str, what| study.disclosures(role(name)).allows(what);
@@ -249,6 +286,13 @@ fn followers_send_bases_to_the_leader_and_only_the_leader_sends_what_it_holds_al
     for name in ["alice", "bob", "carol"] {
         assert_eq!(declares(&study, name, Declaration::Outcome), name == "carol");
         assert_eq!(declares(&study, name, Declaration::Weights), name == "carol");
+    }
+    // What another than the leader holds alone goes to the leader, who says of it what it says of its own.
+    let lent = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
+    let study = vertical(&format!("leader = \"carol\"\n{lent}\n[offset]\ncolumn = \"o\"\nheld_by = \"alice\""));
+    for (name, outcome, offset) in [("alice", false, true), ("bob", true, false), ("carol", false, false)] {
+        assert_eq!(declares(&study, name, Declaration::Outcome), outcome, "{name}");
+        assert_eq!(declares(&study, name, Declaration::Offset), offset, "{name}");
     }
     // No tables stand for rows among several parties, whatever is fitted.
     let path = vertical(&format!("{THREE}\n[penalty]\nlambda = \"path\""));

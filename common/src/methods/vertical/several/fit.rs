@@ -150,6 +150,7 @@ impl Fitting {
     /// Takes one step; tells whether there was one to take.
     fn advance(&mut self, lines: &mut Lines) -> Result<bool, Abort> {
         match self.work.place {
+            Place::Lent { holder, .. } => self.lent(lines, holder),
             Place::Held(_) => {
                 let body = self.work.build()?;
                 lines.say(&body);
@@ -169,6 +170,22 @@ impl Fitting {
 
     fn absorb(&mut self, peer: Role, body: Body) -> Result<(), Abort> {
         self.work.absorb(body).map_err(|refusal| refused(peer, refusal))
+    }
+
+    /// What a follower holds alone, which it sends here.
+    fn lent(&mut self, lines: &mut Lines, holder: Role) -> Result<bool, Abort> {
+        // Each speaks as soon as it can, whatever the leader takes first.
+        for line in lines.0.iter_mut().filter(|line| self.work.is_lent_by(line.peer)) {
+            if !line.leg().has_heard() {
+                line.leg().await_answer("a held vector");
+            }
+        }
+        let line = lines.0.iter_mut().find(|line| line.peer == holder);
+        let leg = line.ok_or_else(|| Abort::Bug("a column is to come from a party without a line".to_string()))?.leg();
+        match leg.take() {
+            Some(body) => self.absorb(holder, body).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// The largest gradients, from which a path begins.

@@ -140,21 +140,25 @@ impl Study<Vertical> {
             (
                 "privacy.mechanism",
                 residual,
-                "is \"residual\", as where none is named, which is for two parties, alice and bob: name `mechanism = \"crossprod\"`"
-                    .to_string(),
+                format!(
+                    "is \"residual\", as where none is named, which {}; or name `mechanism = \"crossprod\"`",
+                    self.only_of_two()
+                ),
             ),
             (
                 "model.family",
                 other_family,
-                format!(
-                    "is {family}: private mode of several parties is for gaussian models so far; of two parties for binomial and poisson too"
-                ),
+                format!("is {family}: in private mode a {family} fit {}", self.only_of_two()),
             ),
             (
                 "outcome.held_by",
                 held_by.is_alone(),
-                "is one party: private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not protected from any"
-                    .to_string(),
+                match self.method.parties.len() {
+                    2 => format!("is one party: in private mode that {}", self.only_of_two()),
+                    _ => "is one party: private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not \
+                          protected from any"
+                        .to_string(),
+                },
             ),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {

@@ -164,17 +164,16 @@ impl Study<Vertical> {
 
     /// Refuses what sealed mode has for alice and bob only.
     fn check_sealed_several(&self, terms: &SealedTerms) -> Result<(), StudyError> {
-        let (method, two) = (&self.method, "is for two parties, alice and bob, in this version");
+        let (method, two) = (&self.method, self.only_of_two());
         let family = method.family;
+        let why = match method.parties.len() {
+            2 => "",
+            _ => {
+                "; what its gradients need of three parties' shares would show two of them together the mean of every row"
+            }
+        };
         let refused = [
-            (
-                "model.family",
-                family != Family::Gaussian,
-                format!(
-                    "is {family}: a sealed {family} fit {two}; what its gradients need of three parties' shares would show two of \
-                     them together the mean of every row"
-                ),
-            ),
+            ("model.family", family != Family::Gaussian, format!("is {family}: a sealed {family} fit {two}{why}")),
             ("penalty", method.penalty.is_some(), format!("is given: a penalty in sealed mode {two}")),
             (
                 "sealed.opens",
@@ -187,6 +186,16 @@ impl Study<Vertical> {
         match refused.into_iter().find(|(_, given, _)| *given) {
             Some((key, _, problem)) => Err(value(key, problem)),
             None => Ok(()),
+        }
+    }
+
+    /// Whom what only alice and bob can do is for, with the way out where there are two parties by other names.
+    pub(super) fn only_of_two(&self) -> &'static str {
+        match self.method.parties.len() {
+            2 => {
+                "is for two parties that the study names alice and bob, in this version: name them so, their certificates may stay as they are"
+            }
+            _ => "is for two parties, alice and bob, in this version",
         }
     }
 
