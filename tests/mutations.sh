@@ -767,14 +767,17 @@ mutate "columns that several hold not compared" $several/agree.rs \
 mutate "one block skipped in the sum" common/src/methods/vertical/followers.rs \
     's/filter\(\|\(place, _\)\| \*place != at\)/filter(|(place, _)| *place != at \&\& *place != 1)/' several::several_parties
 mutate "a column that another than the leader holds stays in its own fits" common/src/methods/vertical/prepare.rs \
-    's/Some\(values\) if lends => lent/Some(values) if lends => {\n                *kept = Some(values.clone());\n                lent/; s/total: 0\.0 \}\),\n\s*values => \*kept/total: 0.0 })\n            }\n            values => *kept/' \
+    's/Some\(values\) if leaves => for_leader/Some(values) if leaves => {\n                *kept = Some(values.clone());\n                for_leader/; s/total: 0\.0 \}\),\n\s*values => \*kept/total: 0.0 })\n            }\n            values => *kept/' \
     what_others_than_the_leader
+mutate "a column for the leader that no declaration, policy and report knows" common/src/methods/vertical/terms.rs \
+    's/return own\.map\(\|\(held, _, column\)\| \(held, column\)\)\.collect\(\);/return own.map(|(held, _, column)| (held, column)).take(0).collect();/' \
+    what_another_than_the_leader
 mutate "a policy that does not know what its party sends to the leader" common/src/methods/vertical/prepare.rs \
-    's/own\.chain\(lent\.iter\(\)\.map\(\|\(_, _, column\)\| \*column\)\)/own.chain(lent.iter().take(0).map(|(_, _, column)| *column))/' what_a_party_lends
+    's/match \(whole\.next\(\), self/match (whole.next().filter(|_| study.is_first(role)), self/' what_another_than_the_leader
 mutate "a column sent whole to the leader that no report names" common/src/methods/vertical/outcome.rs \
-    's/\.filter\(\|_\| study\.is_first\(role\)\)\.chain\(lent\)/.filter(|_| study.is_first(role)).chain(lent.take(0))/' what_a_party_lends
+    's/filter\(\|\(held, _\)\| !metered_too\(\*held\)\)/filter(|(held, _)| study.is_first(role) \&\& !metered_too(*held))/' what_another_than_the_leader
 mutate "a held vector of several that is not looked at" common/src/methods/vertical/session.rs \
-    's/fn absorb_lent(.*?)self\.check_held\(what, &held\)\?;/fn absorb_lent$1/s' a_lent_column
+    's/fn absorb_for_leader(.*?)self\.check_held\(what, &held\)\?;/fn absorb_for_leader$1/s' a_column_for_the_leader
 mutate "a path that begins without the offset of one party" common/src/methods/vertical/terms.rs \
     's/plain && alone && self\.needs_path\(\)/plain \&\& alone \&\& false/' a_path_with_an_offset
 mutate "directions of a party credited to another" common/src/methods/vertical/subspace.rs \
@@ -847,6 +850,8 @@ mutate "an order for the place of another of several" $secure/dealing.rs \
     's/if \*of != place \|\|/if/' secure::tests::several::the_dealer
 mutate "an order of blocks that nobody keeps" common/src/methods/vertical/terms.rs \
     's/if self\.method\.order\.is_empty\(\)/if true/' a_study_may_order_its_blocks study::tests::several::blocks_stand
+mutate "two parties by other names that hear no way out" common/src/methods/vertical/terms/sealed.rs \
+    's/match self\.method\.parties\.len\(\) \{\n            2 => \{/match self.method.parties.len() {\n            0 => {/' study::tests::several::two_parties_by
 mutate "seventeen parties" common/src/study/file.rs \
     's/\(2\.\.=MOST_PARTIES\)/(2..=MOST_PARTIES + 1)/' study::tests::several
 mutate "a party whose name means something else" common/src/id.rs \

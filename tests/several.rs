@@ -14,7 +14,7 @@ use fedreg_common::sim::pair::Faults;
 use fedreg_common::sim::several::run_several;
 use fedreg_common::study::{Study, Vertical};
 use fedreg_tests::several::{
-    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, sessions_with, study, study_lent, study_of,
+    NAMES, blocks, fitted, run, run_sealed, run_with, sessions, sessions_with, study, study_held_by, study_of,
     study_ordered, study_sealed, study_to_all,
 };
 use fedreg_tests::vectors::{self, Case, CrossValidation, Glm, Implied, Penalised, Unbounded};
@@ -76,7 +76,7 @@ fn several_parties_have_the_digits_of_the_pooled_glm() {
 #[test]
 fn what_others_than_the_leader_hold_alone_reaches_the_leader_and_the_digits_are_those_of_the_pooled_glm() {
     let mut all = Vec::new();
-    let mut lent = [0; 3];
+    let mut alone = [0; 3];
     for glm in vectors::all::<Glm>("glm") {
         let case = &glm.case;
         if case.is("fewer_rows_than_columns") || case.alice.len() + case.bob.len() < 3 {
@@ -85,24 +85,24 @@ fn what_others_than_the_leader_hold_alone_reaches_the_leader_and_the_digits_are_
         for holders in
             [["cleo", "cleo", "cleo"], ["ben", "cleo", "anna"], ["all", "ben", "cleo"], ["anna", "ben", "ben"]]
         {
-            let study = study_lent(case, 3, holders, "");
-            for (kind, _, _) in study.lent() {
-                lent[kind as usize % 3] += 1;
+            let study = study_held_by(case, 3, holders, "");
+            for (kind, _, _) in study.sent_to_leader() {
+                alone[kind as usize % 3] += 1;
             }
             for (at, fit) in fitted(run(&study, &case.file(), Faults::NONE)).iter().enumerate() {
                 all.extend(off(&format!("{} {holders:?} at {at}, {} rounds", case.name, fit.rounds), fit, &glm));
             }
         }
     }
-    assert!(lent.iter().all(|count| *count >= 6), "outcome, weights, offset: {lent:?}");
+    assert!(alone.iter().all(|count| *count >= 6), "outcome, weights, offset: {alone:?}");
     assert_small(all);
 }
 
 #[test]
-fn what_a_party_lends_leaves_it_whole_to_the_leader_and_its_report_says_so() {
+fn what_another_than_the_leader_holds_alone_leaves_it_whole_and_its_report_says_so() {
     let glm = glm("poisson_weights_offset");
     let (ben, cleo): (Role, Role) = ("ben".parse().unwrap(), "cleo".parse().unwrap());
-    let study = study_lent(&glm.case, 3, ["cleo", "ben", "anna"], "");
+    let study = study_held_by(&glm.case, 3, ["cleo", "ben", "anna"], "");
     let mut sent = Vec::new();
     let watch = |to: Role, message: &Message| {
         if let Body::Held(held) = &message.body {
@@ -145,22 +145,29 @@ fn what_a_party_lends_leaves_it_whole_to_the_leader_and_its_report_says_so() {
 
 #[test]
 fn paths_and_folds_with_what_others_hold_alone_are_those_of_shared_columns() {
-    let glm = glm("poisson_weights_offset");
-    let case = &glm.case;
-    for more in ["[penalty]\nlambda = \"path\"\nalpha = 0.5\n", "[penalty]\nlambda = [0.1, 0.01]\ncv = 4\n"] {
+    let (path, folds) = ("[penalty]\nlambda = \"path\"\nalpha = 0.5\n", "[penalty]\nlambda = [0.1, 0.01]\ncv = 4\n");
+    for (name, more) in [
+        ("poisson_weights_offset", path),
+        ("gaussian_weights_offset", path),
+        ("binomial_offset", path),
+        ("poisson_weights_offset", folds),
+        ("gaussian_weights_offset", folds),
+    ] {
+        let glm = glm(name);
+        let case = &glm.case;
         let shared = fitted(run(&study(case, 3, "all", more), &case.file(), Faults::NONE));
-        let lent = |holders| fitted(run(&study_lent(case, 3, holders, more), &case.file(), Faults::NONE));
-        let [own, lent] = [["all", "anna", "anna"], ["cleo", "ben", "ben"]].map(lent);
-        for (shared, lent) in shared.iter().chain(&shared).zip(own.iter().chain(&lent)) {
-            for (shared, lent) in shared.path.iter().flatten().zip(lent.path.iter().flatten()) {
-                assert!((shared.lambda / lent.lambda - 1.0).abs() < 1e-9, "{} {}", shared.lambda, lent.lambda);
-                for (shared, lent) in shared.coefficients.iter().zip(&lent.coefficients) {
-                    let (shared, lent) = (shared.estimate.unwrap(), lent.estimate.unwrap());
-                    assert!((shared - lent).abs() < 1e-7 * (1.0 + shared.abs()), "{shared} {lent}");
+        let alone = |holders| fitted(run(&study_held_by(case, 3, holders, more), &case.file(), Faults::NONE));
+        let [own, alone] = [["all", "anna", "anna"], ["cleo", "ben", "ben"]].map(alone);
+        for (shared, alone) in shared.iter().chain(&shared).zip(own.iter().chain(&alone)) {
+            for (shared, alone) in shared.path.iter().flatten().zip(alone.path.iter().flatten()) {
+                assert!((shared.lambda / alone.lambda - 1.0).abs() < 1e-9, "{} {}", shared.lambda, alone.lambda);
+                for (shared, alone) in shared.coefficients.iter().zip(&alone.coefficients) {
+                    let (shared, alone) = (shared.estimate.unwrap(), alone.estimate.unwrap());
+                    assert!((shared - alone).abs() < 1e-7 * (1.0 + shared.abs()), "{shared} {alone}");
                 }
             }
-            for (shared, lent) in shared.cv.iter().flatten().zip(lent.cv.iter().flatten()) {
-                assert!((shared.mean / lent.mean - 1.0).abs() < 1e-7, "{shared:?} {lent:?}");
+            for (shared, alone) in shared.cv.iter().flatten().zip(alone.cv.iter().flatten()) {
+                assert!((shared.mean / alone.mean - 1.0).abs() < 1e-7, "{shared:?} {alone:?}");
             }
         }
     }
@@ -708,7 +715,7 @@ fn what_a_follower_may_not_say_ends_the_run_with_its_name() {
 }
 
 #[test]
-fn a_lent_column_that_cannot_be_ends_the_run_with_the_name_of_its_holder() {
+fn a_column_for_the_leader_that_cannot_be_ends_the_run_with_the_name_of_its_holder() {
     let cleo: Role = "cleo".parse().unwrap();
     type Spoil = fn(&mut Held);
     let cases: [(&str, &str, &str, Spoil); 6] = [
@@ -727,7 +734,7 @@ fn a_lent_column_that_cannot_be_ends_the_run_with_the_name_of_its_holder() {
     ];
     for (name, what, says, spoil) in cases {
         let glm = glm(name);
-        let abort = spoiled_in(study_lent(&glm.case, 3, ["cleo", "cleo", "cleo"], ""), &glm, |from, message| {
+        let abort = spoiled_in(study_held_by(&glm.case, 3, ["cleo", "cleo", "cleo"], ""), &glm, |from, message| {
             if let Body::Held(held) = &mut message.body
                 && from == cleo
             {
@@ -737,7 +744,7 @@ fn a_lent_column_that_cannot_be_ends_the_run_with_the_name_of_its_holder() {
         let Abort::Peer { peer, .. } = &abort else { panic!("{what}: {abort}") };
         assert!(*peer == cleo && abort.to_string().contains(says), "{what}: {abort}");
     }
-    // One that nobody lends.
+    // One that the study does not ask for.
     let abort = spoiled(|from, message| {
         if from == cleo && matches!(message.body, Body::Partial(_)) {
             message.body = Body::Held(Held { what: HeldKind::Outcome, values: vec![0.0; 400], total: 0.0 });

@@ -182,14 +182,16 @@ fn a_path_with_an_offset_that_alice_alone_holds_begins_where_it_does_with_one_th
         let both = study(case, more);
         let mut alone = both.clone();
         alone.method.offset.iter_mut().for_each(|offset| offset.held_by = HeldBy::One(Role::Alice));
-        let fits = [both, alone].map(|study| fitted(run(&study, &case.file(), Faults::NONE)));
-        let [both, alone] = fits.each_ref().map(|[fit, _]| fit.path.as_ref().unwrap());
-        for (both, alone) in both.iter().zip(alone) {
+        let mut all = alone.clone();
+        all.method.outcome.held_by = HeldBy::One(Role::Alice);
+        let fits = [both, alone, all].map(|study| fitted(run(&study, &case.file(), Faults::NONE)));
+        let [both, alone, all] = fits.each_ref().map(|[fit, _]| fit.path.as_ref().unwrap());
+        for (both, alone) in both.iter().chain(both).zip(alone.iter().chain(all)) {
             assert!((both.lambda / alone.lambda - 1.0).abs() < 1e-9, "{}: {} {}", case.name, both.lambda, alone.lambda);
             let apart = both.coefficients.iter().zip(&alone.coefficients);
-            let apart =
-                apart.map(|(one, two)| (one.estimate.unwrap() - two.estimate.unwrap()).abs()).fold(0.0, f64::max);
+            let apart = apart.map(|(one, two)| (one.estimate.unwrap() - two.estimate.unwrap()).abs());
             let size = both.coefficients.iter().fold(1.0_f64, |size, row| size.max(row.estimate.unwrap().abs()));
+            let apart = apart.fold(0.0, f64::max);
             assert!(apart < 1e-6 * size, "{} at {}: {apart:e}", case.name, both.lambda);
         }
         let columns = &fits[1][0].disclosure.columns;

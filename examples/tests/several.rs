@@ -251,8 +251,12 @@ fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     assert_eq!(model("bob")["intercept"], 0.0);
     assert_eq!(model("carol")["run"], model("alice")["run"]);
 
-    // The rows of the fit, scored again: at the leader alone, and as its table of coefficients says.
-    forget(&world);
+    scored_by_their_coefficients(&world, &[0.0; 40]);
+}
+
+/// Scores the rows of a fit again: at the leader alone, and as its table of coefficients says, with an offset.
+fn scored_by_their_coefficients(world: &World, offset: &[f64; 40]) {
+    forget(world);
     let (coordinator, address) = world.coordinator();
     let party = |name: &str, more: &[&str]| {
         let (data, model, out) = (format!("{name}.csv"), format!("{name}/model.json"), format!("{name}-scores"));
@@ -266,33 +270,35 @@ fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     let [alice, bob] = others.map(Running::end);
     codes(&[coordinator.end(), leading.end(), alice, bob], 0);
     assert!(!world.path("alice-scores/scores.csv").exists() && !world.path("bob-scores/scores.csv").exists());
+    let report = read(world, "carol/report.json");
     let estimate = |term: &str| {
-        let rows = carol["coefficients"].as_array().unwrap();
+        let rows = report["coefficients"].as_array().unwrap();
         rows.iter().find(|row| row["term"] == term).unwrap()["estimate"].as_f64().unwrap()
     };
-    let column = |file: &str| -> Vec<f64> {
-        let text = fs::read_to_string(world.path(file)).unwrap();
-        text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect()
-    };
-    let [a, b, c, scores] = ["alice.csv", "bob.csv", "carol.csv", "carol-scores/scores.csv"].map(column);
+    let [a, b, c, scores] = ["alice.csv", "bob.csv", "carol.csv", "carol-scores/scores.csv"].map(|file| {
+        let numbers = column(world, file, 1).into_iter().map(|cell| cell.parse::<f64>().unwrap());
+        numbers.collect::<Vec<_>>()
+    });
     assert_eq!(scores.len(), 40);
     for row in 0..40 {
         let terms = [(a[row], "a"), (b[row], "b"), (c[row], "c"), (1.0, "(Intercept)")];
-        let expected: f64 = terms.iter().map(|(x, term)| x * estimate(term)).sum();
+        let expected = offset[row] + terms.iter().map(|(x, term)| x * estimate(term)).sum::<f64>();
         assert!((scores[row] - expected).abs() < 1e-9, "{row}: {} {expected}", scores[row]);
     }
+}
+
+/// The cells of a column of a table, by its place.
+fn column(world: &World, file: &str, at: usize) -> Vec<String> {
+    let text = fs::read_to_string(world.path(file)).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().to_string()).collect()
 }
 
 #[test]
 fn what_another_party_than_the_leader_holds_alone_makes_the_same_fit_and_the_same_scores() {
     let world = three();
-    let column = |file: &str, at: usize| -> Vec<String> {
-        let text = fs::read_to_string(world.path(file)).unwrap();
-        text.lines().skip(1).map(|line| line.split(',').nth(at).unwrap().to_string()).collect()
-    };
     // The outcome moves to bob, and alice has an offset of her own; a second study has both at the leader.
-    let (y, offset): (Vec<String>, Vec<String>) =
-        (column("carol.csv", 2), (0..40).map(|row| format!("{}", 0.02 * f64::from(row % 7))).collect());
+    let offset: [f64; 40] = std::array::from_fn(|row| 0.02 * (row % 7) as f64);
+    let (y, cells) = (column(&world, "carol.csv", 2), offset.map(|value| value.to_string()));
     let add = |file: &str, name: &str, values: &[String]| {
         let text = fs::read_to_string(world.path(file)).unwrap();
         let head = std::iter::once(name.to_string()).chain(values.iter().cloned());
@@ -300,8 +306,8 @@ fn what_another_party_than_the_leader_holds_alone_makes_the_same_fit_and_the_sam
         world.write(file, &lines.concat());
     };
     add("bob.csv", "y", &y);
-    add("alice.csv", "o", &offset);
-    add("carol.csv", "o", &offset);
+    add("alice.csv", "o", &cells);
+    add("carol.csv", "o", &cells);
     let fitted = |outcome: &str, offset: &str| {
         let study = THREE.replace("held_by = \"carol\"", &format!("held_by = \"{outcome}\""));
         world.write("study.toml", &format!("{study}\n[offset]\ncolumn = \"o\"\nheld_by = \"{offset}\"\n"));
@@ -323,33 +329,7 @@ fn what_another_party_than_the_leader_holds_alone_makes_the_same_fit_and_the_sam
         left("alice")
     );
 
-    forget(&world);
-    let (coordinator, address) = world.coordinator();
-    let party = |name: &str, more: &[&str]| {
-        let (data, model, out) = (format!("{name}.csv"), format!("{name}/model.json"), format!("{name}-scores"));
-        let fixed =
-            ["predict", "--coordinator", &address, "--wait", "5", "--data", &data, "--model", &model, "--out", &out];
-        world.start(name, &[&fixed, more].concat())
-    };
-    let leading = party("carol", &["--listen", "127.0.0.1:0", "--announce", "carol.address"]);
-    let leader = world.address("carol.address");
-    let dialling = ["alice", "bob"].map(|name| party(name, &["--connect", &leader]));
-    let [alice, bob] = dialling.map(Running::end);
-    codes(&[coordinator.end(), leading.end(), alice, bob], 0);
-    let numbers = |values: Vec<String>| values.iter().map(|value| value.parse::<f64>().unwrap()).collect::<Vec<_>>();
-    let [a, b, c, scores] = [("alice.csv", 1), ("bob.csv", 1), ("carol.csv", 1), ("carol-scores/scores.csv", 1)]
-        .map(|(file, at)| numbers(column(file, at)));
-    let offset = numbers(offset);
-    let report = read(&world, "carol/report.json");
-    let estimate = |term: &str| {
-        let rows = report["coefficients"].as_array().unwrap();
-        rows.iter().find(|row| row["term"] == term).unwrap()["estimate"].as_f64().unwrap()
-    };
-    for row in 0..40 {
-        let terms = [(a[row], "a"), (b[row], "b"), (c[row], "c"), (1.0, "(Intercept)")];
-        let expected = offset[row] + terms.iter().map(|(x, term)| x * estimate(term)).sum::<f64>();
-        assert!((scores[row] - expected).abs() < 1e-9, "{row}: {} {expected}", scores[row]);
-    }
+    scored_by_their_coefficients(&world, &offset);
 }
 
 #[test]

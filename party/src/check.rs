@@ -298,6 +298,7 @@ impl<'a> Forecast<'a> {
                 false => 8 * self.projected(),
             };
         }
+        bytes += 8 * self.rows * self.lines() * self.study.sent_whole(self.role).len() as u64;
         if self.study.method.shares_covariance() && self.basis() {
             bytes += 8 * self.covariances();
         }

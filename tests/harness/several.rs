@@ -70,7 +70,7 @@ fn named<'a>(blocks: &[&'a [String]]) -> Vec<(&'static str, &'a [String])> {
 }
 
 /// A study that anna leads whose outcome, offset and weights these parties hold alone, each of the three by itself.
-pub fn study_lent(case: &Case, parties: usize, holders: [&str; 3], more: &str) -> Study<Vertical> {
+pub fn study_held_by(case: &Case, parties: usize, holders: [&str; 3], more: &str) -> Study<Vertical> {
     let blocks = blocks(case, parties);
     let text = text_in("plain", case, &named(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>()), "all", more);
     let mut all = String::from("leader = \"anna\"\n");

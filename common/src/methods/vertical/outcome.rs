@@ -15,7 +15,7 @@ use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, Study, Vertical};
+use crate::study::{CoefficientTerms, HeldAs, Study, Vertical};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
@@ -565,13 +565,10 @@ fn disclosure(work: &Work) -> Disclosure {
     };
     let shares = meter.shares();
     let metered = terms.chain([hidden]).zip(shares).map(|(term, share)| ColumnDisclosure { term, share });
-    let whole = [
-        (study.sends_outcome() && study.method.family != Family::Gaussian).then_some(&study.method.outcome),
-        study.method.weights.as_ref().filter(|_| study.sends_weights()),
-        study.method.offset.as_ref().filter(|_| study.sends_offset()),
-    ];
-    let lent = study.lent().into_iter().filter(|(_, holder, _)| *holder == role).map(|(_, _, column)| column);
-    let whole = whole.into_iter().flatten().filter(|_| study.is_first(role)).chain(lent);
+    // A gaussian outcome of the first party is metered with its predictions.
+    let metered_too =
+        |held: HeldAs| held == HeldAs::Outcome && study.is_first(role) && study.method.family == Family::Gaussian;
+    let whole = study.sent_whole(role).into_iter().filter(|(held, _)| !metered_too(*held)).map(|(_, column)| column);
     let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
     // Predictions of new rows are declared by the study, but no fit makes any.
     let declared = disclosures.declared().iter().filter(|declaration| **declaration != Declaration::Prediction);

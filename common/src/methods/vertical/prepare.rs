@@ -1,5 +1,6 @@
 //! From a party's table to its block: what the session needs before it can speak.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::data::advice::{self, Advice};
@@ -59,27 +60,20 @@ impl Policy {
                 100.0 * most
             ));
         }
-        let lent: Vec<_> = study.lent().into_iter().filter(|(_, holder, _)| *holder == role).collect();
-        let lends_outcome = lent.iter().any(|(held, ..)| *held == HeldAs::Outcome);
-        if !study.is_first(role) && lent.is_empty() {
-            return Ok(());
-        }
+        // What was sent to the leader before is a matter of the policy of its holder.
+        let whole = study.sent_whole(role).into_iter();
+        let mut whole = whole.filter(|(_, column)| column.held_by.holder() == Some(role));
         let outcome = &study.method.outcome;
         if !self.allow_outcome && outcome.held_by.holder() == Some(role) {
-            return refuse(match study.sends_outcome() || lends_outcome {
+            return refuse(match study.sent_whole(role).iter().any(|(held, _)| *held == HeldAs::Outcome) {
                 true => format!("the study lets every value of the outcome `{}` leave", outcome.column),
                 false => {
                     format!("partial predictions contain the outcome `{}`, which {role} holds alone", outcome.column)
                 }
             });
         }
-        let weights = study.method.weights.iter().filter(|_| study.sends_weights());
-        let offset = study.method.offset.iter().filter(|_| study.sends_offset());
-        let sent = std::iter::once(outcome).filter(|_| study.sends_outcome()).chain(weights).chain(offset);
-        let own = sent.filter(|column| column.held_by.holder() == Some(role));
-        let whole = own.chain(lent.iter().map(|(_, _, column)| *column)).next();
-        match (whole, self.max_disclosure.filter(|most| *most < 1.0)) {
-            (Some(column), Some(most)) => refuse(format!(
+        match (whole.next(), self.max_disclosure.filter(|most| *most < 1.0)) {
+            (Some((_, column)), Some(most)) => refuse(format!(
                 "the study lets every value of `{}` leave, and at most {:.1} % of a column may be reconstructed",
                 column.column,
                 100.0 * most
@@ -139,7 +133,7 @@ pub(super) struct Encoded {
     pub(super) unweighted: usize,
     pub(super) complete: Option<CompleteCases>,
     /// What this party holds alone and sends to the leader, which it is not.
-    pub(super) lent: std::collections::VecDeque<Held>,
+    pub(super) for_leader: VecDeque<Held>,
 }
 
 impl Encoded {
@@ -381,7 +375,7 @@ impl Prepared {
                 what: format!("{rows} rows take part, at least {least} are asked for"),
             });
         }
-        let ([weights, own_outcome, offset], lent) = lend(&study, role, [weights, own_outcome, offset]);
+        let ([weights, own_outcome, offset], for_leader) = part(&study, role, [weights, own_outcome, offset]);
         let hidden = hidden(&study, role, own_outcome.as_deref(), offset.as_deref());
         let y = own_outcome.clone().unwrap_or_else(|| vec![0.0; rows]);
         let outcome_in_use = Outcome {
@@ -411,30 +405,30 @@ impl Prepared {
             notes,
             unweighted,
             complete,
-            lent,
+            for_leader,
         });
         Ok(())
     }
 }
 
 /// Parts the weights, the outcome and the offset of a party into those of its own fits and those that it sends to the leader.
-fn lend(
+fn part(
     study: &Study<Vertical>,
     role: Role,
     columns: [Option<Vec<f64>>; 3],
-) -> ([Option<Vec<f64>>; 3], std::collections::VecDeque<Held>) {
-    let mut lent = std::collections::VecDeque::new();
+) -> ([Option<Vec<f64>>; 3], VecDeque<Held>) {
+    let sent = study.sent_to_leader();
+    let mut for_leader = VecDeque::new();
     let mut kept = [None, None, None];
-    for ((held, values), kept) in
-        [HeldAs::Weights, HeldAs::Outcome, HeldAs::Offset].into_iter().zip(columns).zip(&mut kept)
-    {
-        let lends = study.lent().iter().any(|(as_what, holder, _)| *as_what == held && *holder == role);
+    let all = [HeldAs::Weights, HeldAs::Outcome, HeldAs::Offset];
+    for ((held, values), kept) in all.into_iter().zip(columns).zip(&mut kept) {
+        let leaves = sent.iter().any(|(what, holder, _)| *what == held && *holder == role);
         match values {
-            Some(values) if lends => lent.push_back(Held { what: held.into(), values, total: 0.0 }),
+            Some(values) if leaves => for_leader.push_back(Held { what: held.into(), values, total: 0.0 }),
             values => *kept = values,
         }
     }
-    (kept, lent)
+    (kept, for_leader)
 }
 
 /// The outcome of the rows that are kept, with their weights; `notes` gets what is odd about it.

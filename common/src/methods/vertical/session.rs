@@ -70,7 +70,7 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Of several parties: what another than the leader holds alone.
-    Lent {
+    ForLeader {
         what: HeldKind,
         holder: Role,
     },
@@ -117,7 +117,7 @@ pub(super) struct Work {
     run: RunId,
     pub(super) place: Place,
     /// What other parties than the leader hold alone, as far as this one has to do with it, and have not sent yet.
-    lent: std::vec::IntoIter<(HeldKind, Role)>,
+    for_leader: std::vec::IntoIter<(HeldKind, Role)>,
     /// What the first party holds alone and has not sent yet.
     held: std::vec::IntoIter<HeldKind>,
     pub(super) peer_columns: usize,
@@ -297,9 +297,9 @@ fn undeclared() -> PeerFault {
 }
 
 /// The vectors that others than the leader of several hold alone and send to it, in order: all at the leader, at another its own.
-fn lent(study: &Study<Vertical>, role: Role) -> Vec<(HeldKind, Role)> {
-    let lent = study.lent().into_iter().map(|(what, holder, _)| (what.into(), holder));
-    lent.filter(|(_, holder)| study.is_first(role) || *holder == role).collect()
+fn for_leader(study: &Study<Vertical>, role: Role) -> Vec<(HeldKind, Role)> {
+    let sent = study.sent_to_leader().into_iter().map(|(what, holder, _)| (what.into(), holder));
+    sent.filter(|(_, holder)| study.is_first(role) || *holder == role).collect()
 }
 
 /// The vectors that the first party holds alone and sends, in order.
@@ -344,7 +344,7 @@ impl Work {
             first: opening.first_speaker(role),
             run: opening.run,
             place: Place::Fit,
-            lent: lent(&study, role).into_iter(),
+            for_leader: for_leader(&study, role).into_iter(),
             held: held(&study).into_iter(),
             study,
             peer_columns,
@@ -367,7 +367,7 @@ impl Work {
 
     pub(super) fn progress(&self) -> Progress {
         let phase = match self.place {
-            Place::Lent { .. } | Place::Held(_) | Place::Largest { .. } => "setting up",
+            Place::ForLeader { .. } | Place::Held(_) | Place::Largest { .. } => "setting up",
             Place::Basis { .. } | Place::Table | Place::Redo | Place::Redone | Place::Learn => "projection exchange",
             Place::Fit | Place::Answer => "fitting",
             Place::Results { .. } | Place::Covariance { .. } => "exchanging results",
@@ -396,7 +396,7 @@ impl Work {
         let in_order = |answered: bool, first: Role| if answered { self.other(first) } else { first };
         let (leader, sender) = (self.fits.leader(), self.sender());
         let (speaker, expected) = match self.place {
-            Place::Lent { holder, .. } => (holder, "a held vector"),
+            Place::ForLeader { holder, .. } => (holder, "a held vector"),
             Place::Held(_) => (self.study.first(), "a held vector"),
             Place::Largest { answered } => (in_order(answered, self.first), "a largest gradient"),
             Place::Basis { .. } => (sender, "a part of the basis"),
@@ -416,12 +416,12 @@ impl Work {
     /// Builds the message of the present place, and moves on.
     pub(super) fn build(&mut self) -> Result<Body, Abort> {
         Ok(match self.place {
-            Place::Lent { .. } => {
-                let lent = self.encoded.lent.pop_front();
-                let lent =
-                    lent.ok_or_else(|| Abort::Bug("a column to be sent to the leader is missing".to_string()))?;
+            Place::ForLeader { .. } => {
+                let next = self.encoded.for_leader.pop_front();
+                let next =
+                    next.ok_or_else(|| Abort::Bug("a column to be sent to the leader is missing".to_string()))?;
                 self.go_on_with_held()?;
-                Body::Held(lent)
+                Body::Held(next)
             }
             Place::Held(what) => {
                 let held = self.build_held(what);
@@ -476,7 +476,7 @@ impl Work {
     /// Takes what the peer said at the present place, and moves on.
     pub(super) fn absorb(&mut self, body: Body) -> Result<(), Refusal> {
         match (self.place, body) {
-            (Place::Lent { what, .. }, Body::Held(held)) => self.absorb_lent(what, held)?,
+            (Place::ForLeader { what, .. }, Body::Held(held)) => self.absorb_for_leader(what, held)?,
             (Place::Held(what), Body::Held(held)) => self.absorb_held(what, held)?,
             (Place::Largest { answered }, Body::LargestGradient(largest)) => {
                 if !(largest.is_finite() && largest >= 0.0) {
@@ -552,8 +552,8 @@ impl Work {
 
     /// The next vector that another party sends to the leader, or that the first party holds alone; after the last one the fits begin.
     pub(super) fn go_on_with_held(&mut self) -> Result<(), Abort> {
-        if let Some((what, holder)) = self.lent.next() {
-            self.place = Place::Lent { what, holder };
+        if let Some((what, holder)) = self.for_leader.next() {
+            self.place = Place::ForLeader { what, holder };
             return Ok(());
         }
         if let Some(next) = self.held.next() {
@@ -627,13 +627,13 @@ impl Work {
     }
 
     /// Whether a party still has something to send that it holds alone.
-    pub(super) fn is_lent_by(&self, party: Role) -> bool {
-        let next = matches!(self.place, Place::Lent { holder, .. } if holder == party);
-        next || self.lent.as_slice().iter().any(|(_, holder)| *holder == party)
+    pub(super) fn awaits_column_of(&self, party: Role) -> bool {
+        let next = matches!(self.place, Place::ForLeader { holder, .. } if holder == party);
+        next || self.for_leader.as_slice().iter().any(|(_, holder)| *holder == party)
     }
 
     /// At the leader: what another party held alone is in its hands alone from here on.
-    fn absorb_lent(&mut self, what: HeldKind, held: Held) -> Result<(), Refusal> {
+    fn absorb_for_leader(&mut self, what: HeldKind, held: Held) -> Result<(), Refusal> {
         self.check_held(what, &held)?;
         let (encoded, study) = (&mut self.encoded, &self.study);
         match what {

@@ -590,17 +590,7 @@ impl Study<Vertical> {
         if self.head.rows.missing == Missing::CompleteCases {
             declared.push(Declaration::MissingRows);
         }
-        if self.is_first(role) && self.sends_outcome() {
-            declared.push(Declaration::Outcome);
-        }
-        if self.is_first(role) && self.sends_weights() {
-            declared.push(Declaration::Weights);
-        }
-        if self.is_first(role) && self.sends_offset() {
-            declared.push(Declaration::Offset);
-        }
-        let lent = self.lent().into_iter().filter(|(_, holder, _)| *holder == role);
-        declared.extend(lent.map(|(kind, _, _)| match kind {
+        declared.extend(self.sent_whole(role).into_iter().map(|(held, _)| match held {
             HeldAs::Outcome => Declaration::Outcome,
             HeldAs::Weights => Declaration::Weights,
             HeldAs::Offset => Declaration::Offset,
@@ -712,15 +702,31 @@ impl Study<Vertical> {
 
     /// Of several parties, the columns that others than the leader hold alone and send to it, in the order in which they are sent. From
     /// then on the leader holds them alone.
-    pub fn lent(&self) -> Vec<(HeldAs, Role, &HeldColumn)> {
+    pub fn sent_to_leader(&self) -> Vec<(HeldAs, Role, &HeldColumn)> {
         let method = &self.method;
         let columns = [
             (HeldAs::Weights, method.weights.as_ref()),
             (HeldAs::Outcome, Some(&method.outcome)),
             (HeldAs::Offset, method.offset.as_ref()),
         ];
-        let lent = columns.into_iter().filter_map(|(kind, column)| Some((kind, column?.held_by.holder()?, column?)));
-        lent.filter(|(_, holder, _)| !self.is_first(*holder)).collect()
+        let alone = columns.into_iter().filter_map(|(held, column)| Some((held, column?.held_by.holder()?, column?)));
+        alone.filter(|(_, holder, _)| !self.is_first(*holder)).collect()
+    }
+
+    /// The columns that a party sends whole: to the leader of several what it holds alone; as the first party, to the others, what it holds
+    /// alone or was sent.
+    pub fn sent_whole(&self, role: Role) -> Vec<(HeldAs, &HeldColumn)> {
+        if !self.is_first(role) {
+            let own = self.sent_to_leader().into_iter().filter(|(_, holder, _)| *holder == role);
+            return own.map(|(held, _, column)| (held, column)).collect();
+        }
+        let method = &self.method;
+        let columns = [
+            (HeldAs::Outcome, self.sends_outcome(), Some(&method.outcome)),
+            (HeldAs::Weights, self.sends_weights(), method.weights.as_ref()),
+            (HeldAs::Offset, self.sends_offset(), method.offset.as_ref()),
+        ];
+        columns.into_iter().filter_map(|(held, sends, column)| Some((held, column.filter(|_| sends)?))).collect()
     }
 
     /// Whether the first party, which holds the outcome alone, sends every value of it: for other families than gaussian as it is, for

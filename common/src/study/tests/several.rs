@@ -164,14 +164,14 @@ fn a_column_that_one_party_holds_alone_is_the_leaders_or_in_plain_mode_anybodys(
         let study = vertical(&held(section, "bob"));
         assert!(
             study.first() == role("carol")
-                && study.lent().iter().all(|(_, holder, column)| {
+                && study.sent_to_leader().iter().all(|(_, holder, column)| {
                     *holder == Role::Bob
                         && column.column == "w"
                         && study.has(Role::Bob, column)
                         && !study.has(role("carol"), column)
                 })
         );
-        assert_eq!((study.lent().len(), vertical(&held(section, "carol")).lent().len()), (1, 0));
+        assert_eq!((study.sent_to_leader().len(), vertical(&held(section, "carol")).sent_to_leader().len()), (1, 0));
         let says = format!(
             "`{section}.held_by` names bob, and the leader is carol: in sealed mode no column leaves its holder, so what one party holds \
              alone is the leader's; set leader = \"bob\""
@@ -288,8 +288,8 @@ fn followers_send_bases_to_the_leader_and_only_the_leader_sends_what_it_holds_al
         assert_eq!(declares(&study, name, Declaration::Weights), name == "carol");
     }
     // What another than the leader holds alone goes to the leader, who says of it what it says of its own.
-    let lent = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
-    let study = vertical(&format!("leader = \"carol\"\n{lent}\n[offset]\ncolumn = \"o\"\nheld_by = \"alice\""));
+    let alone = THREE.replace("column = \"y\"", "column = \"y\"\nheld_by = \"bob\"");
+    let study = vertical(&format!("leader = \"carol\"\n{alone}\n[offset]\ncolumn = \"o\"\nheld_by = \"alice\""));
     for (name, outcome, offset) in [("alice", false, true), ("bob", true, false), ("carol", false, false)] {
         assert_eq!(declares(&study, name, Declaration::Outcome), outcome, "{name}");
         assert_eq!(declares(&study, name, Declaration::Offset), offset, "{name}");

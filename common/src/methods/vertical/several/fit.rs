@@ -150,7 +150,7 @@ impl Fitting {
     /// Takes one step; tells whether there was one to take.
     fn advance(&mut self, lines: &mut Lines) -> Result<bool, Abort> {
         match self.work.place {
-            Place::Lent { holder, .. } => self.lent(lines, holder),
+            Place::ForLeader { holder, .. } => self.column_of(lines, holder),
             Place::Held(_) => {
                 let body = self.work.build()?;
                 lines.say(&body);
@@ -173,9 +173,9 @@ impl Fitting {
     }
 
     /// What a follower holds alone, which it sends here.
-    fn lent(&mut self, lines: &mut Lines, holder: Role) -> Result<bool, Abort> {
+    fn column_of(&mut self, lines: &mut Lines, holder: Role) -> Result<bool, Abort> {
         // Each speaks as soon as it can, whatever the leader takes first.
-        for line in lines.0.iter_mut().filter(|line| self.work.is_lent_by(line.peer)) {
+        for line in lines.0.iter_mut().filter(|line| self.work.awaits_column_of(line.peer)) {
             if !line.leg().has_heard() {
                 line.leg().await_answer("a held vector");
             }
