@@ -190,9 +190,10 @@ fn studies_declare_shared_covariances_and_refuse_them_where_they_have_no_place()
         let error = Study::parse(&text(mode, more)).unwrap_err().to_string();
         assert!(error.contains("`inference.covariance`") && error.contains(reason), "{error}");
     }
-    let several = text(Mode::Plain, "").replace("alice", "anna");
-    let error = Study::parse(&several).unwrap_err().to_string();
-    assert!(error.contains("is for two parties, alice and bob"), "{error}");
+    let third = "[parties.carol]\ncertificate = \"carol\"\ncolumns = [\"third\"]\n";
+    let error = Study::parse(&format!("{}\n{third}", text(Mode::Plain, ""))).unwrap_err().to_string();
+    assert!(error.contains("is for two parties"), "{error}");
+    assert!(Study::parse(&text(Mode::Plain, "").replace("alice", "anna")).is_ok());
     // A study that says what is usual has the digest of one that says nothing.
     let usual = text(Mode::Plain, "").replace("\"shared\"", "\"own\"");
     let silent = usual.replace("covariance = \"own\"\n", "");

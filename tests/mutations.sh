@@ -455,7 +455,7 @@ mutate "a peer waited for whose gradient was for other masks" $logistic \
 mutate "means whose canary nobody compares" $logistic \
     's/\?\.check\(&canary\)\.map_err\(peer_fault\)\?;/?.share();/' private::tests::logistic
 mutate "an outcome that both sides subtract" $logistic \
-    's/\(self\.role == Role::Alice\)\.then_some/true.then_some/' private::tests::logistic
+    's/self\.pair\.leads\(\)\.then_some/true.then_some/' private::tests::logistic
 mutate "an outcome at alice that costs a binomial model nothing" common/src/methods/vertical/plan/logistic.rs \
     's/const JOINT: f64 = 13\.5;/const JOINT: f64 = 12.0;/' plan::logistic
 mutate "a gradient that an outcome moves no more than a row" common/src/methods/vertical/plan/logistic.rs \
@@ -481,7 +481,7 @@ mutate "three integers of noise charged and one added" common/src/privacy/mechan
 mutate "the exact mean of an outcome at alice" common/src/methods/vertical/plan/logistic/evaluation.rs \
     's/self\.mean_within_noise\(mean\)\)/outcome.values().iter().map(|t| 0.5 * (t + 1.0)).sum::<f64>() \/ setup.rows as f64)/' private::tests::logistic::with_hardly
 mutate "an outcome at alice whose values end a run" common/src/methods/vertical/private/table.rs \
-    's/\(HeldBy::One\(_\), Role::Alice\) => refuse,/(HeldBy::One(_), Role::Alice) => true,/' private::tests::logistic::an_outcome
+    's/holder == role && refuse,/holder == role,/' private::tests::logistic::an_outcome
 mutate "columns that passed anew and are forgotten by the next process" $logistic \
     's/\*anew = exchange == 0 \|\| held\.is_noted\(number\)\?;/*anew = exchange == 0 || exchange as usize == past;/' private::tests::logistic::a_run_that_is
 mutate "a private penalty that meets the intercept" common/src/methods/vertical/plan/crossprod/penalised.rs \
@@ -850,8 +850,11 @@ mutate "an order for the place of another of several" $secure/dealing.rs \
     's/if \*of != place \|\|/if/' secure::tests::several::the_dealer
 mutate "an order of blocks that nobody keeps" common/src/methods/vertical/terms.rs \
     's/if self\.method\.order\.is_empty\(\)/if true/' a_study_may_order_its_blocks study::tests::several::blocks_stand
-mutate "two parties by other names that hear no way out" common/src/methods/vertical/terms/sealed.rs \
-    's/match self\.method\.parties\.len\(\) \{\n            2 => \{/match self.method.parties.len() {\n            0 => {/' study::tests::several::two_parties_by
+mutate "of two parties the first by name for the leader" common/src/methods/vertical/pair.rs \
+    's/let first = study\.first\(\);/let first = study.method.parties.keys().next().copied().unwrap_or(study.first());/' \
+    sealed::tests::names
+mutate "shares of the side that is the other party" common/src/methods/vertical/pair.rs \
+    's/if self\.leads\(\) \{ product::Side::Left/if self.own < self.peer() { product::Side::Left/' sealed::tests::names
 mutate "seventeen parties" common/src/study/file.rs \
     's/\(2\.\.=MOST_PARTIES\)/(2..=MOST_PARTIES + 1)/' study::tests::several
 mutate "a party whose name means something else" common/src/id.rs \

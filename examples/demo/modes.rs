@@ -34,10 +34,7 @@ fn exact(merged: &Report) -> &'static str {
 
 /// The parties, the one that leads first.
 pub(crate) fn parties(merged: &Report) -> Vec<Role> {
-    match merged.parties.is_empty() {
-        true => vec![Role::Alice, Role::Bob],
-        false => merged.parties.clone(),
-    }
+    merged.all_parties().to_vec()
 }
 
 /// How many columns of a party the model has.
@@ -67,11 +64,16 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
             failure.error
         );
     }
-    if let Some((leader, others)) = merged.parties.split_first() {
+    let [first, second, ..] = *merged.all_parties() else {
+        return "--mode sealed is of two parties or more".to_string();
+    };
+    if merged.is_of_several()
+        && let Some((leader, others)) = merged.parties.split_first()
+    {
         let others = others.iter().map(|role| columns(merged, *role));
         return sealed_of_several(merged, (*leader, columns(merged, *leader)), others);
     }
-    let (alice, bob) = (columns(merged, Role::Alice), columns(merged, Role::Bob));
+    let (alice, bob) = (columns(merged, first), columns(merged, second));
     let (rows, exact) = (merged.statistics.nobs, exact(merged));
     let limits = Limits::default();
     let table = (alice + 1) * bob;
@@ -80,11 +82,11 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     // range and two numbers more, and Bob's factor with the units of his columns.
     let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
     let (more, last) = match (merged.family.base(), lambdas) {
-        (Family::Gaussian, _) => (0, ""),
-        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table"),
+        (Family::Gaussian, _) => (0, String::new()),
+        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table".to_string()),
         (Family::Binomial | Family::Poisson, Some(lambdas)) => {
             let factor = sealed::factor_numbers(bob as usize, 0) as u64;
-            (lambdas * (4 * (all + 1) + 2) + factor, "bob's factor")
+            (lambdas * (4 * (all + 1) + 2) + factor, format!("{second}'s factor"))
         }
     };
     let met = limits
@@ -96,14 +98,14 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     if more > 0 {
         return format!(
             "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: about {} numbers beside {} unknown values \
-             open to alice, a table of cross-products, a gradient of {all} numbers several times, and {last}",
+             open to {first}, a table of cross-products, a gradient of {all} numbers several times, and {last}",
             table + more,
             rows * alice.min(bob),
         );
     }
     format!(
         "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: one table of {} x {bob} cross-products, {} \
-         numbers beside {} unknown values, opens to alice, and {} numbers of the solution to bob",
+         numbers beside {} unknown values, opens to {first}, and {} numbers of the solution to {second}",
         alice + 1,
         (alice + 1) * bob,
         rows * alice.min(bob),

@@ -1,4 +1,4 @@
-//! Several parties and a coordinator on one machine: the leader listens, and all others dial it.
+//! Parties by any names, two or several, and a coordinator on one machine: the leader listens, and all others dial it.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::columns::{Own, Part, of_one_table};
 use crate::head::head;
 use crate::processes::{self, Process};
 use crate::stage::{ANY_PORT, Place, Stage, as_study, cannot_write, folder, heading, shown};
-use crate::vertical::{LOOSENED, Source, guarantee, look, register, study, sub_models};
+use crate::vertical::{LOOSENED, Source, guarantee, look, programme as of_two, register, study, sub_models};
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
@@ -47,7 +47,14 @@ pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String
     let text = match arguments.format {
         Format::Text => {
             let study = (&play.file, bounds::terms(arguments));
-            head(study, &merged, &all, &out) + &programme(&merged, &reports, &out, arguments.verbose)
+            let shown = match reports.as_slice() {
+                [first, second] => {
+                    let mechanism = play.file.privacy.as_ref().map(|terms| terms.mechanism).unwrap_or_default();
+                    of_two(mechanism, &merged, [first, second], &out, arguments.verbose)
+                }
+                _ => programme(&merged, &reports, &out, arguments.verbose),
+            };
+            head(study, &merged, &all, &out) + &shown
         }
         format => format.render(&merged),
     };
@@ -190,7 +197,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// All that is shown of a run: the merged summary, each party's own where that is asked for, and what each saw.
+/// All that is shown of a run of several: the merged summary, each party's own where that is asked for, and what each saw.
 fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> String {
     let mut text = Format::Text.render(merged);
     for (role, report) in merged.parties.iter().zip(reports).filter(|_| verbose) {

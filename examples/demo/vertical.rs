@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
         Format::Text => {
             let study = (&play.file, bounds::terms(arguments));
             let head = head(study, &merged, &[&alice, &bob], &out);
-            head + &programme(play.mechanism(), [&merged, &alice, &bob], &out, arguments.verbose)
+            head + &programme(play.mechanism(), &merged, [&alice, &bob], &out, arguments.verbose)
         }
         format => format.render(&merged),
     };
@@ -498,19 +498,26 @@ pub(crate) fn study(
 }
 
 /// All that is shown of a run: the merged summary, each party's own where that is asked for, and what each side saw.
-fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Path, verbose: bool) -> String {
+pub(crate) fn programme(
+    mechanism: Mechanism,
+    merged: &Report,
+    reports: [&Report; 2],
+    out: &Path,
+    verbose: bool,
+) -> String {
+    let (pair, [first, second]) = (merged.pair(), reports);
     let mut text = Format::Text.render(merged);
-    for (role, report) in [(Role::Alice, alice), (Role::Bob, bob)].into_iter().filter(|_| verbose) {
+    for (role, report) in pair.into_iter().zip(reports).filter(|_| verbose) {
         text.push_str(&format!("\n{}\n", heading(&format!("what {role} may see"))));
         text.push_str(&Format::Text.render(report));
     }
     text.push_str(&format!("\n{}\n", heading("what each side saw")));
-    for (role, peer) in [(Role::Alice, bob), (Role::Bob, alice)] {
-        let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(role), peer.bytes_sent.of(role)) else {
+    for (role, other, peer) in [(pair[0], pair[1], second), (pair[1], pair[0], first)] {
+        let (Some(disclosure), Some(bytes)) = (peer.disclosure.of(other), peer.bytes_sent.of(other)) else {
             continue;
         };
         if merged.mode == Mode::Private {
-            let account = peer.privacy.of(role.partner()).and_then(Option::as_ref);
+            let account = peer.privacy.of(other).and_then(Option::as_ref);
             let releases = account.and_then(Statement::charged).map_or(0, |charged| charged.releases.len());
             let saw = match mechanism {
                 Mechanism::Residual => format!(
@@ -522,7 +529,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
             };
             text.push_str(&format!(
                 "{role} saw from {}: {saw}, in {}; {releases} releases were charged\n",
-                role.partner(),
+                other,
                 size(*bytes),
             ));
             continue;
@@ -531,12 +538,12 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
             let opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
             text.push_str(&format!(
                 "{role} saw from {}: masked columns, and what opened: {}, in {}\n  kinds: {}\n",
-                role.partner(),
+                other,
                 opened.join("; "),
                 size(*bytes),
                 disclosure.declared.join(", "),
             ));
-            if let Some(sentence) = predictable(peer, Some(role.partner()), disclosure) {
+            if let Some(sentence) = predictable(peer, Some(other), disclosure) {
                 text.push_str(&format!("  {sentence}\n"));
             }
             continue;
@@ -544,7 +551,7 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
         let most: String = reconstructible(peer).into_iter().map(|sentence| format!("; {sentence}")).collect();
         text.push_str(&format!(
             "{role} saw from {}: {} vectors with a value a row, of rank {}, in {}{most}\n  kinds: {}\n",
-            role.partner(),
+            other,
             disclosure.vectors,
             disclosure.rank,
             size(*bytes),
@@ -565,10 +572,13 @@ fn programme(mechanism: Mechanism, [merged, alice, bob]: [&Report; 3], out: &Pat
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));
     text.push_str(&format!(
         "\nReports and the study's files are in {0}; to run it again by hand, in three terminals:\n  \
-         coordinator serve --config {0}/coordinator.toml\n  alice fit --config {0}/alice.toml\n  bob fit --config {0}/bob.toml\n",
+         coordinator serve --config {0}/coordinator.toml\n",
         out.display()
     ));
-    text.push_str(&sub_models(out, Role::Alice).unwrap_or_default());
+    for role in pair {
+        text.push_str(&format!("  {} fit --config {}/{role}.toml\n", role.program(), out.display()));
+    }
+    text.push_str(&sub_models(out, pair[0]).unwrap_or_default());
     text
 }
 

@@ -113,7 +113,7 @@ fn a_sealed_fit_leaves_sub_models_that_a_plain_fit_of_these_columns_confirms() {
         assert!((foretold / sent - 1.0).abs() < 0.01, "{role}: {foretold} {sent}");
     }
     let opened = merged["disclosure"]["bob"]["opened"].to_string();
-    assert!(opened.contains("bob's factor with places, means and scales of his columns"), "{opened}");
+    assert!(opened.contains("bob's factor with places, means and scales of its columns"), "{opened}");
     let ours = sealed.report("alice", &["--drop", "s1,s2", "--out", sealed.path("refit").to_str().unwrap()]);
     let parties = ["--alice", "age,sex,bmi,bp", "--bob", "s3,s4,s5,s6"];
     let plain = Rehearsal::of(&parties);

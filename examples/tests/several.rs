@@ -33,6 +33,8 @@ const THREE: &str = r#"
 
 const PARTIES: &str = "lab=s1,s2,s3,s4,s5,s6;clinic=bmi,bp;office=age,sex";
 
+const THREE_NAMED: &str = "alice=age;bob=bmi;carol=bp";
+
 /// `summary(lm(progression ~ ., diabetes))` in R 4.5.1, in the parties' order.
 const DIABETES: [(&str, &str, f64, f64); 11] = [
     ("clinic", "(Intercept)", -334.567_138_518_79, 67.454_621_104_3),
@@ -196,23 +198,18 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
     let two = "alice=age;carol=bmi";
     for (flags, code, says) in [
         (
-            &["--parties", two, "--mode", "sealed", "--family", "poisson"][..],
+            &["--parties", THREE_NAMED, "--mode", "sealed", "--family", "poisson"][..],
             2,
-            "`model.family` is poisson: a sealed poisson fit is for two parties that the study names alice and bob",
+            "`model.family` is poisson: a sealed poisson fit is for two parties in this version",
         ),
-        (&["--parties", two, "--mode", "sealed", "--lambda", "1"], 2, "`penalty` is given"),
-        (&["--parties", two, "--mode", "private", "--mechanism", "residual"], 2, "`privacy.mechanism` is \"residual\""),
+        (&["--parties", THREE_NAMED, "--mode", "sealed", "--lambda", "1"], 2, "`penalty` is given"),
         (
-            &[
-                "--parties",
-                "alice=age;bob=bmi;carol=bp",
-                "--mode",
-                "private",
-                "--leader",
-                "carol",
-                "--outcome-at",
-                "carol",
-            ],
+            &["--parties", THREE_NAMED, "--mode", "private", "--mechanism", "residual"],
+            2,
+            "`privacy.mechanism` is \"residual\"",
+        ),
+        (
+            &["--parties", THREE_NAMED, "--mode", "private", "--leader", "carol", "--outcome-at", "carol"],
             2,
             "`outcome.held_by` is one party: private mode of several parties needs the outcome at all of them",
         ),
@@ -236,6 +233,103 @@ fn parties_that_cannot_be_are_refused_before_a_process_is_started() {
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
         assert!(said.contains(says), "{flags:?}: {said}");
         assert!(!out.join("coordinator").exists(), "{flags:?}");
+    }
+}
+
+/// A table whose outcomes are events, counts and a number.
+fn table_of_two(world: &World) {
+    let mut text = String::from("id,a,b,c,d,event,count,y\n");
+    for row in 0..400 {
+        let t = f64::from(row);
+        let [a, b, c, d] =
+            [(0.7 * t).cos(), (0.11 * t * t).sin(), (1.3 * t).sin(), ((0.37 * t * t).cos() + (0.7 * t).cos()) / 2.0];
+        let eta = 0.6 * a - 0.4 * b + 0.5 * c + 0.2 * d;
+        let (high, extra) = (0.5 * (3.7 * t * t).sin() + 0.5, f64::from(row % 3));
+        let event = u8::from(high < 1.0 / (1.0 + (-eta).exp()));
+        text.push_str(&format!(
+            "r{row:03},{a:.5},{b:.5},{c:.5},{d:.5},{event},{},{:.5}\n",
+            (eta.exp() + extra).floor(),
+            eta + high
+        ));
+    }
+    world.write("two.csv", &text);
+    for (file, outcome) in
+        [("event.toml", "event = [0, 1]"), ("count.toml", "count = [0, 8]"), ("y.toml", "y = [-2, 3]")]
+    {
+        world.write(
+            file,
+            &format!("[columns]\na = [-1, 1]\nb = [-1, 1]\nc = [-1, 1]\nd = [-1, 1]\n[outcome]\n{outcome}\n"),
+        );
+    }
+}
+
+/// Alice and bob have these fits; the leader of the two comes last by name.
+#[test]
+fn two_parties_by_names_of_their_own_have_every_fit_of_alice_and_bob() {
+    let world = World::new();
+    table_of_two(&world);
+    let fit = |names: &[&str], flags: &str| {
+        let (data, out) = (world.path("two.csv"), world.path("out"));
+        let fixed = ["vertical", "--data", data.to_str().unwrap(), "--id", "id", "--out", out.to_str().unwrap()];
+        let own = |word: &str| {
+            if word.ends_with(".toml") { world.path(word).display().to_string() } else { word.to_string() }
+        };
+        let flags: Vec<String> = flags.split(' ').map(own).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let output = demo(&[&fixed[..], &["--format", "json"], names, &flags].concat());
+        assert_eq!(output.status.code(), Some(0), "{flags:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let numbers = |report: &Value| -> Vec<Value> {
+        let rows = report["coefficients"].as_array().unwrap().iter();
+        rows.flat_map(|row| ["term", "estimate", "std_error", "p_value"].map(|key| row[key].clone())).collect()
+    };
+    let named = ["--parties", "ward=a,b;insurer=c,d", "--leader", "ward"];
+    for (flags, without_noise) in [
+        ("--outcome event --family binomial --mode sealed", true),
+        ("--outcome count --family poisson --mode sealed", true),
+        ("--outcome event --family binomial --mode sealed --lambda 0.05", true),
+        ("--outcome y --mode sealed --opens all", true),
+        ("--outcome event --family binomial --share-covariance", true),
+        ("--outcome y --mode private --mechanism residual --epsilon 10 --bounds y.toml", false),
+        ("--outcome y --mode private --epsilon 10 --bounds y.toml", false),
+        (
+            "--outcome event --family binomial --mode private --epsilon 10 --bounds event.toml --outcome-at LEADER",
+            false,
+        ),
+        ("--outcome count --family poisson --mode private --epsilon 10 --bounds count.toml", false),
+    ] {
+        let ours = fit(&named, &flags.replace("LEADER", "ward"));
+        let theirs = fit(&["--alice", "a,b", "--bob", "c,d"], &flags.replace("LEADER", "alice"));
+        assert_eq!(ours["parties"], serde_json::json!(["ward", "insurer"]));
+        let terms = |report: &Value| numbers(report).into_iter().step_by(4).collect::<Vec<_>>();
+        assert_eq!(terms(&ours), terms(&theirs), "{flags}");
+        let names = |report: &Value| {
+            let rows = report["coefficients"].as_array().unwrap().iter();
+            rows.map(|row| row["party"].as_str().unwrap().replace("ward", "alice").replace("insurer", "bob"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&ours), names(&theirs), "{flags}");
+        match without_noise {
+            // Rows stand in another order, as the seeds of two names differ.
+            true => {
+                for (one, other) in numbers(&ours).iter().zip(&numbers(&theirs)) {
+                    let same = match (one.as_f64(), other.as_f64()) {
+                        (Some(one), Some(other)) => (one - other).abs() <= 1e-11 * (1e-3 + other.abs()),
+                        _ => one == other,
+                    };
+                    assert!(same, "{flags}: {one} {other}");
+                }
+            }
+            // Noise differs, and what it is charged does not.
+            false => {
+                for (name, alike) in [("ward", "alice"), ("insurer", "bob")] {
+                    let charge = |report: &Value, who: &str| report["privacy"][who]["charge"].clone();
+                    assert!(charge(&ours, name).as_f64().unwrap() > 0.0, "{}", ours["privacy"]);
+                    assert_eq!(charge(&ours, name), charge(&theirs, alike), "{flags}");
+                }
+            }
+        }
     }
 }
 

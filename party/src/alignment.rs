@@ -38,7 +38,7 @@ pub(crate) fn missing(party: Party<'_>, purpose: MatchPurpose, folder: &Path) ->
         MatchPurpose::Predict => (" --purpose predict", "`predict`"),
     };
     let there = match party.study.is_of_several() {
-        false => format!("`{} match{more}` there", role.partner()),
+        false => format!("`{} match{more}` there", party.study.peer(role).program()),
         true => "the same at all other parties".to_string(),
     };
     Failure::Usage(format!(

@@ -395,7 +395,9 @@ impl<'a> Forecast<'a> {
             Declaration::ProjectionTable => format!("a table of about {peer} x {peer}"),
             Declaration::MissingRows if self.leads_several() => format!("{rows} bits to each"),
             Declaration::MissingRows => format!("{rows} bits"),
-            Declaration::Membership => membership(self.study.is_of_several(), self.leads_several()).0.to_string(),
+            Declaration::Membership => {
+                membership(self.study.leader().is_some(), self.study.leader() == Some(self.role)).0.to_string()
+            }
             Declaration::Coefficients if self.leads_several() => {
                 format!("{} rows of the coefficient table, of all parties", own + peer)
             }

@@ -60,9 +60,9 @@ pub fn study(role: Role, config: &Config) -> Result<Study<Vertical>, Failure> {
     Ok(study)
 }
 
-/// Of several parties the leader listens, and all others dial it.
+/// Where the study has a leader it listens, and all others dial it.
 fn check_ends(study: &Study<Vertical>, role: Role, config: &Config) -> Result<(), Failure> {
-    let Some(leader) = study.leader_of_several() else { return Ok(()) };
+    let Some(leader) = study.leader() else { return Ok(()) };
     let (key, problem) = match (role == leader, &config.connect, &config.listen) {
         (true, Some(_), _) => (
             "connect",

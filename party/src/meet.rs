@@ -193,7 +193,7 @@ impl<S: Session> Met<S> {
             date: Some(output::date()),
             version: VERSION.to_string(),
             role: Some(*role),
-            parties: if study.is_of_several() { study.parties_in_order() } else { Vec::new() },
+            parties: if study.leader().is_some() { study.parties_in_order() } else { Vec::new() },
             call: job.call.clone(),
             family: study.method.stated_family(),
             link: study.method.family.link().to_string(),

@@ -128,7 +128,7 @@ impl Work for PrivateFit {
             true => met.driven.session.close()?,
             false => tracing::info!(
                 "{} may lack our last message: the same command sends it again when {0} is started again",
-                job.role.partner()
+                job.study.peer(job.role)
             ),
         }
         Ok((report, Exit::Done))

@@ -16,7 +16,7 @@ use fedreg_common::privacy::openings::{Account, OneRun};
 use fedreg_common::secure::open::Limits;
 use fedreg_common::session::Abort;
 use fedreg_common::sim::dealer::dealer;
-use fedreg_common::sim::pair::Faults;
+use fedreg_common::sim::pair::{self, Ended, Faults};
 use fedreg_common::sim::several::{self, EndedSeveral};
 use fedreg_common::study::{Study, Vertical};
 
@@ -128,6 +128,15 @@ pub fn run_with(
     observe: impl FnMut(Role, &Message),
 ) -> Result<EndedSeveral<VerticalFit>, Abort> {
     let study = Arc::new(study.clone());
+    if let [first, second] = study.parties_in_order()[..] {
+        let start = |own: Role, at: u8, peer: Role| -> Result<VerticalSession, Abort> {
+            let prepared = Prepared::new(Arc::clone(&study), own, Policy::default(), frame(own))?;
+            Ok(VerticalSession::new(prepared, Opening { first: at > 0, run: RUN, seed: [at + 1; 32], peer }))
+        };
+        let observe = to_receiver([first, second], observe);
+        let (mut one, mut other) = (start(first, 0, second)?, start(second, 1, first)?);
+        return Ok(as_several(pair::run(&mut one, &mut other, faults, observe)));
+    }
     let (mut hub, mut sessions) = sessions(&study, frame)?;
     Ok(several::run_several(&mut hub, &mut sessions, faults, observe))
 }
@@ -168,10 +177,31 @@ pub fn run_sealed(
     spoil: impl FnMut(usize, &mut Dealt),
 ) -> EndedSeveral<VerticalFit> {
     let study = Arc::new(study.clone());
+    if let [first, second] = study.parties_in_order()[..] {
+        let start = |own: Role, at: u8, peer: Role| {
+            let policy = Policy { limits: LOOSE, ..Policy::default() };
+            let prepared = Prepared::new(Arc::clone(&study), own, policy, frame(&study, own, file)).unwrap();
+            let opening = Opening { first: at > 0, run: RUN, seed: [at + 1; 32], peer };
+            SealedSession::new(prepared, opening, Box::new(OneRun))
+        };
+        let observe = to_receiver([first, second], observe);
+        let (mut one, mut other) = (start(first, 0, second), start(second, 1, first));
+        let deal = dealer(&study, RUN, spoil);
+        return as_several(pair::run_dealt(&mut one, &mut other, faults, observe, deal));
+    }
     let (mut hub, mut sessions) =
         sealed_sessions(&study, |role| frame(&study, role, file), LOOSE, |_| Box::new(OneRun))
             .unwrap_or_else(|abort| panic!("{abort}"));
     several::run_several_dealt(&mut hub, &mut sessions, faults, observe, dealer(&study, RUN, spoil))
+}
+
+/// An observer of messages by their receiver, for a run of two.
+fn to_receiver([first, second]: [Role; 2], mut observe: impl FnMut(Role, &Message)) -> impl FnMut(usize, &Message) {
+    move |side, message| observe(if side == 0 { second } else { first }, message)
+}
+
+fn as_several(ended: Ended<VerticalFit>) -> EndedSeveral<VerticalFit> {
+    EndedSeveral { results: ended.results.into(), sent: ended.sent }
 }
 
 /// Limits on what may open that let few rows pass.

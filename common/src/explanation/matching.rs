@@ -21,7 +21,7 @@ pub(super) fn of_parties(study: &Study<Vertical>) -> Vec<String> {
             ],
         };
     };
-    let several = study.is_of_several();
+    let several = study.leader().is_some();
     let mut lines = match terms.membership {
         Membership::Disclosed => {
             let places: &[bool] = if several { &[true, false] } else { &[true] };

@@ -50,7 +50,9 @@ impl<'a> Reveals<'a> {
             Declaration::ProjectionTable => "how the columns relate to the other party's",
             Declaration::MissingRows if self.leads_several() => "which rows have a missing value at any other party",
             Declaration::MissingRows => "which rows have a missing value here",
-            Declaration::Membership => membership(self.study.is_of_several(), self.leads_several()).1,
+            Declaration::Membership => {
+                membership(self.study.leader().is_some(), self.study.leader() == Some(self.role)).1
+            }
             Declaration::Coefficients => "the estimates with their standard errors",
             Declaration::Prediction => {
                 "this party's part of each score, and which rows have none because a value is missing here"
@@ -93,20 +95,22 @@ impl<'a> Reveals<'a> {
                 "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"
             }
             (false, true) if with_factor => {
-                "how the columns relate to each other, to bob's and to the outcome, and their means and standard deviations: every sub-model; \
-                 the report has R squared of each on what bob holds"
+                "how the columns relate to each other, to the other party's and to the outcome, and their means and standard deviations: every \
+                 sub-model; the report has R squared of each on what the other party holds"
             }
             (false, false) if with_factor => {
-                "how the columns relate to each other, to alice's and to the outcome, and their means and standard deviations: every \
-                 sub-model; the report has R squared of each on what alice holds"
+                "how the columns relate to each other, to the other party's and to the outcome, and their means and standard deviations: every \
+                 sub-model; the report has R squared of each on what the other party holds"
             }
             (false, true) if to_all => {
-                "how the columns relate to bob's and, where bob holds it, to the outcome; the report has R squared of each"
+                "how the columns relate to the other party's and, where that holds it, to the outcome; the report has R squared of each"
             }
             (false, true) => {
-                "how well alice's columns together explain bob's; how bob's relate to a single one only where alice has no other"
+                "how well the columns together explain the other party's; how those relate to a single one only where there is no other here"
             }
-            (false, false) => "how the columns relate to alice's and to the outcome; the report has R squared of each",
+            (false, false) => {
+                "how the columns relate to the other party's and to the outcome; the report has R squared of each"
+            }
         }
     }
 

@@ -250,12 +250,15 @@ impl View<'_> {
             ],
             (false, false) => {
                 let mut learns = vec![
-                    "his part of the solution with its covariance, and two sums of squares: how well alice's columns together explain his; if \
-                     she has one column only, its cross-products with his"
+                    "its own part of the solution with its covariance, and two sums of squares: how well the other party's columns together explain \
+                     its own; if the other party has one column only, its cross-products with them"
                         .to_string(),
                 ];
                 if !gaussian {
-                    learns.push("his coordinates of every point of the fit, and what alice's columns and the outcome hold of his".to_string());
+                    learns.push(
+                        "its own coordinates of every point of the fit, and what the other party's columns and the outcome hold of its own"
+                            .to_string(),
+                    );
                 }
                 learns
             }

@@ -9,7 +9,7 @@
 //! | `report` | `report` | the method's own sections of a report |
 //! | `hub` | `star` | the coordinator's end of a method between sites |
 //! | `site` | `star` | a site's end of it |
-//! | `session`, `across`, `agree`, `exchange`, `fits`, `followers`, `linked`, `masked`, `matching`, `message`, `names`, `outcome`, `predict`, `prepare`, `private`, `products`, `refit`, `sealed`, `several` | `star` | the conversations of a method between parties |
+//! | `session`, `across`, `agree`, `exchange`, `fits`, `followers`, `linked`, `masked`, `matching`, `message`, `names`, `outcome`, `pair`, `predict`, `prepare`, `private`, `products`, `refit`, `sealed`, `several` | `star` | the conversations of a method between parties |
 //! | `registry` | `star` | which hub and which site a study asks for |
 //!
 //! A room stands after the module of [the crate](crate) that the table names, and after the rooms above it; the test `imports` reads the

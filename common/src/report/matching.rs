@@ -224,17 +224,8 @@ fn bars(all: &[(Option<Role>, &MatchReport)]) -> Option<Markup> {
     })
 }
 
-/// Joins what several parties know of one match.
-pub(super) fn joined_of_several(own: &[(Role, &Report)]) -> Option<PerParty<MatchReport>> {
+/// Joins what the parties know of one match.
+pub(super) fn joined(own: &[(Role, &Report)]) -> Option<PerParty<MatchReport>> {
     let all = own.iter().map(|(role, report)| Some((*role, report.matching.as_ref()?.of(*role)?.clone())));
     Some(PerParty::Merged(all.collect::<Option<_>>()?))
-}
-
-/// Joins what both parties know of one match.
-pub(super) fn joined(
-    alice: Option<&PerParty<MatchReport>>,
-    bob: Option<&PerParty<MatchReport>>,
-) -> Option<PerParty<MatchReport>> {
-    let (alice, bob) = (alice?.of(Role::Alice)?, bob?.of(Role::Bob)?);
-    Some(PerParty::Merged([(Role::Alice, alice.clone()), (Role::Bob, bob.clone())].into()))
 }

@@ -57,8 +57,7 @@ pub fn merge(alice: &Report, bob: &Report) -> Result<Report, MergeError> {
 /// There is not one own report of each party in the study's order, alice and bob or the leader and the others by name, or they are of
 /// different studies, runs, rows, rounds or penalties.
 pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
-    let named = reports.first().map_or(&[][..], |report| &report.parties);
-    let parties = if named.is_empty() { &[Role::Alice, Role::Bob] } else { named };
+    let parties = reports.first().map_or(&[Role::Alice, Role::Bob][..], |report| report.all_parties());
     let ([first, others @ ..], true) = (reports, reports.len() == parties.len()) else {
         return Err(MergeError::Count { expected: parties.len(), came: reports.len() });
     };
@@ -121,10 +120,7 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
         },
         disclosure: keyed(&own, |report| &report.disclosure),
         privacy: keyed(&own, |report| &report.privacy),
-        matching: match others {
-            [second] if first.parties.is_empty() => matching::joined(first.matching.as_ref(), second.matching.as_ref()),
-            _ => matching::joined_of_several(&own),
-        },
+        matching: matching::joined(&own),
         caution: others.iter().fold(first.caution.clone(), |one, report| Caution::joined(one, report.caution.clone())),
         ..(*first).clone()
     }

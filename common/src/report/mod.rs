@@ -172,6 +172,36 @@ impl Report {
         plot::Colours(&self.parties)
     }
 
+    /// Whether more than two parties took part.
+    pub fn is_of_several(&self) -> bool {
+        self.parties.len() > 2
+    }
+
+    /// Of several parties, the one that all others spoke with.
+    pub fn leader_of_several(&self) -> Option<Role> {
+        self.parties.first().copied().filter(|_| self.is_of_several())
+    }
+
+    /// All parties in order: those that the report names, else alice and bob.
+    pub fn all_parties(&self) -> &[Role] {
+        if self.parties.is_empty() { &[Role::Alice, Role::Bob] } else { &self.parties }
+    }
+
+    /// The party that holds the intercept.
+    pub fn first(&self) -> Role {
+        self.all_parties().first().copied().unwrap_or(Role::Alice)
+    }
+
+    /// Of two parties, both: the first one holds the intercept.
+    pub fn pair(&self) -> [Role; 2] {
+        [self.first(), self.peer_of(self.first())]
+    }
+
+    /// Of two parties, the other one.
+    pub fn peer_of(&self, role: Role) -> Role {
+        self.all_parties().iter().copied().find(|party| *party != role).unwrap_or(role)
+    }
+
     /// With the numbers that follow from those that are there: ratios of the coefficients, and measures of the whole fit.
     ///
     /// # Privacy

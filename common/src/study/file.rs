@@ -112,8 +112,8 @@ pub struct StudyFile {
 impl StudyFile {
     /// Fills in what a study between sites leaves to the defaults, so that it has one digest however it is written.
     pub(super) fn complete(&mut self) {
-        if self.is_of_several() {
-            return self.complete_several();
+        if self.is_led() {
+            return self.complete_led();
         }
         let (offset, weights) = (self.offset.iter_mut(), self.weights.iter_mut());
         for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::All) {
@@ -136,16 +136,16 @@ impl StudyFile {
         self.sites.get_or_insert_default().quorum.get_or_insert(quorum);
     }
 
-    /// Whether the study is vertical and of other parties than alice and bob.
-    pub(super) fn is_of_several(&self) -> bool {
+    /// Whether the study is vertical and of other parties than alice and bob: then one of them leads.
+    pub(super) fn is_led(&self) -> bool {
         match self.protocol {
             Protocol::Vertical => !self.parties.keys().eq([Role::Alice, Role::Bob].iter()),
             Protocol::Robust | Protocol::Em | Protocol::Features | Protocol::Stream => false,
         }
     }
 
-    /// Fills in what a study of several parties leaves to the defaults.
-    fn complete_several(&mut self) {
+    /// Fills in what a study of other parties than alice and bob leaves to the defaults.
+    fn complete_led(&mut self) {
         let (offset, weights) = (self.offset.iter_mut(), self.weights.iter_mut());
         for column in offset.chain(weights).chain([&mut self.outcome]).filter(|column| column.held_by == HeldBy::Both) {
             column.held_by = HeldBy::All;
@@ -166,7 +166,7 @@ impl StudyFile {
             };
             return Err(value("parties", format!("{named}: a vertical study is of two to {MOST_PARTIES}")));
         }
-        if !self.is_of_several() {
+        if !self.is_led() {
             if !self.order.is_empty() {
                 return Err(value("order", "has no place in a study of alice and bob: alice's block is the first"));
             }
@@ -183,6 +183,9 @@ impl StudyFile {
             return Err(value("leader", format!("names {}, which is no party of the study", shown(self.leader))));
         };
         self.check_order(leader)?;
+        if self.parties.len() == 2 {
+            return Ok(());
+        }
         if let Some(sender) = self.inference.sender {
             let problem = format!(
                 "names {sender}, and has no place among several parties: all others send theirs to the leader, {leader}"

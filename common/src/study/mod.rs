@@ -115,7 +115,7 @@ impl TryFrom<StudyFile> for Study {
                 let study = file.parse_vertical(head, keys)?;
                 study.check_dealer()?;
                 let names = study.method.parties.values().map(|terms| terms.certificate.as_str());
-                let all = match study.is_of_several() {
+                let all = match study.leader().is_some() {
                     true => "every party and the coordinator",
                     false => "alice, bob and the coordinator",
                 };

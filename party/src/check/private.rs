@@ -2,6 +2,7 @@
 
 use fedreg_common::explanation::{NoisedKind, membership};
 use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::pair::Pair;
 use fedreg_common::methods::vertical::plan::{
     CrossPlan, CrossRelease, LogisticPlan, LogisticRelease, PrivatePlan, Side,
 };
@@ -47,16 +48,16 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
                 (leaves, 1, bytes)
             }
             PrivatePlan::Crossprod(plan) => {
-                let (leaves, bytes) = by_crossprod(&plan, Side::of(role), rows);
+                let (leaves, bytes) = by_crossprod(&plan, Pair::of(study, role).side(), rows);
                 (leaves, 1, bytes + sealed::greeting(study))
             }
             PrivatePlan::Logistic(plan) => {
-                let (leaves, bytes) = by_logistic(&plan, Side::of(role), rows);
+                let (leaves, bytes) = by_logistic(&plan, Pair::of(study, role).side(), rows);
                 (leaves, 1 + plan.gradients().len() as u32, bytes + sealed::greeting(study))
             }
         };
     if study.head.matching.is_some() {
-        let (amount, reveals) = membership(study.is_of_several(), study.is_first(role));
+        let (amount, reveals) = membership(study.leader().is_some(), study.is_first(role));
         leaves.insert(0, Leaving { what: Declaration::Membership.name(), amount: amount.to_string(), reveals });
     }
     let run = Foreseen {

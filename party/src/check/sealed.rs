@@ -4,12 +4,13 @@ use fedreg_common::data::formula::Formula;
 use fedreg_common::explanation::{Rests, Reveals, membership};
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
+use fedreg_common::methods::vertical::pair::Pair;
 use fedreg_common::methods::vertical::sealed::{self, Opening, OpeningOfSeveral, Sizes};
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, Opened};
 use fedreg_common::secure::open::Limits;
-use fedreg_common::study::{HeldBy, Missing, Study, Vertical};
+use fedreg_common::study::{Missing, Study, Vertical};
 
 use super::{Foreseen, Leaving, size};
 use crate::config::Config;
@@ -140,13 +141,16 @@ impl Forecast<'_> {
         let (bob, sizes) = (self.bob, &self.sizes);
         let one = |what: &str, size: [u64; 2], numbers: u64| opening.one(what, size, numbers);
         let all = sizes.gradient();
-        let point =
-            one("a point for each gradient: bob's coordinates, the intercept, range and kernel", [1, bob + 3], bob + 3);
-        let gradient = one("a gradient with bob's range, several times", [1, all + 1], all + 1);
+        let point = one(
+            "a point for each gradient: {second}'s coordinates, the intercept, range and kernel",
+            [1, bob + 3],
+            bob + 3,
+        );
+        let gradient = one("a gradient with {second}'s range, several times", [1, all + 1], all + 1);
         if let Some(lambdas) = self.lambdas() {
-            let between = match self.role {
-                Role::Alice => vec![point],
-                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+            let between = match self.leads {
+                true => vec![point],
+                false => {
                     let sums = sizes
                         .losses_opened()
                         .map(|(what, each)| one(&format!("{what} at every lambda"), [lambdas, each], lambdas * each));
@@ -155,20 +159,20 @@ impl Forecast<'_> {
             };
             return opening.along_gradients(lambdas, between);
         }
-        match self.role {
-            Role::Alice => {
+        match self.leads {
+            true => {
                 let covariance = if sizes.inference() { bob + 1 } else { 0 };
                 vec![
                     point,
-                    one("what alice's columns and the outcome hold of bob's", [bob, bob], bob * bob),
+                    one("what {first}'s columns and the outcome hold of {second}'s", [bob, bob], bob * bob),
                     one(
-                        "bob's part of the solution with its covariance",
+                        "{second}'s part of the solution with its covariance",
                         [bob, 1 + covariance],
                         bob * (1 + covariance),
                     ),
                 ]
             }
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+            false => {
                 let mut opened = vec![opening.table(), gradient];
                 if sizes.inference() {
                     opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
@@ -176,11 +180,11 @@ impl Forecast<'_> {
                 if let Some((what, numbers)) = sizes.losses_opened() {
                     opened.push(one(what, [1, numbers], numbers));
                 }
-                opened.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
-                if self.study.method.outcome.held_by == HeldBy::Both {
+                opened.push(one("{second}'s part of the intercept and of its variance", [1, 2], 2));
+                if self.study.method.outcome.held_by.is_shared() {
                     let numbers = sizes.along();
                     opened.push(one(
-                        "the outcome's product with bob's part of the linear predictor",
+                        "the outcome's product with {second}'s part of the linear predictor",
                         [1, numbers],
                         numbers,
                     ));
@@ -208,8 +212,9 @@ impl Forecast<'_> {
     }
 
     fn opening(&self) -> Opening {
-        let (role, rows, alice, bob) = (self.role, self.rows, self.alice, self.bob);
-        Opening { role, rows, alice, bob, folds: self.sizes.folds(), refit: self.sizes.opens_factor(role) }
+        let (rows, alice, bob) = (self.rows, self.alice, self.bob);
+        let pair = Pair::of(self.study, self.role);
+        Opening { pair, rows, alice, bob, folds: self.sizes.folds(), refit: self.sizes.opens_factor(self.role) }
     }
 
     fn opened(&self) -> Vec<Opened> {
@@ -227,19 +232,19 @@ impl Forecast<'_> {
         if !self.one_table() {
             return self.opened_by_gradients(&opening);
         }
-        let table = (self.role == Role::Alice && self.both()).then(|| opening.table());
+        let table = (self.leads && self.both()).then(|| opening.table());
         let factor = opening.for_refits(false);
         if let Some(lambdas) = self.lambdas() {
             return table.into_iter().chain(opening.along(lambdas)).collect();
         }
-        match self.role {
-            Role::Alice => {
-                let what = "bob's part of the solution with its covariance, and two sums";
+        match self.leads {
+            true => {
+                let what = "{second}'s part of the solution with its covariance, and two sums";
                 let solution = opening.one(what, [bob, bob + 2], bob * (bob + 2) + 2);
                 table.into_iter().chain(factor).chain([solution]).collect()
             }
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                let means = opening.one("bob's part of the intercept and of its variance", [1, 2], 2);
+            false => {
+                let means = opening.one("{second}'s part of the intercept and of its variance", [1, 2], 2);
                 std::iter::once(opening.table()).chain(factor).chain([means]).collect()
             }
         }
@@ -297,16 +302,16 @@ impl Forecast<'_> {
         }
         let (alice, bob) = (self.alice, self.bob);
         let canary = alice + 2 + bob;
-        let (shared, rows) = match self.role {
-            Role::Alice if self.both() => (canary + 1 + (alice + 1) * bob, alice + 1),
-            Role::Alice => (canary, alice + 1),
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (canary + (alice + 1) * bob, bob),
+        let (shared, rows) = match self.leads {
+            true if self.both() => (canary + 1 + (alice + 1) * bob, alice + 1),
+            true => (canary, alice + 1),
+            false => (canary + (alice + 1) * bob, bob),
         };
         let numbers = self.sizes.beside_table(self.role);
         let keys = greeting(self.study);
         let tables = self.sizes.folds().max(1);
         // Masked columns, the canary or the share of a further table.
-        let both = self.both() && self.role == Role::Alice;
+        let both = self.both() && self.leads;
         // With a penalty the places of columns stand in the message that has Bob's factor.
         let factor = self.sizes.opens_factor(self.role) && (both || self.lambdas().is_none());
         let messages = MESSAGES + 2 * (tables - 1) + u64::from(both) + u64::from(factor);
@@ -351,7 +356,7 @@ impl Forecast<'_> {
             Declaration::Summary => "a few numbers".to_string(),
             Declaration::MissingRows if several && leads => format!("{rows} bits to each"),
             Declaration::MissingRows => format!("{rows} bits"),
-            Declaration::Membership => membership(several, leads).0.to_string(),
+            Declaration::Membership => membership(self.study.leader().is_some(), leads).0.to_string(),
             Declaration::Coefficients if several && leads => {
                 format!("{} rows of the coefficient table, of all parties", alice + bob)
             }

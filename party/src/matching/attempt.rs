@@ -96,7 +96,7 @@ impl Attempt {
                 "the match {run} cannot go on, as {} is not in it any more: the same command on {} makes a new one, which counts \
                  as one more (policy.max_matches)",
                 names(job, "or"),
-                if job.study.is_of_several() { "all sides" } else { "both sides" }
+                if job.study.leader().is_some() { "all sides" } else { "both sides" }
             );
         }
         if let Err(error) = journal::erase(&job.config.state) {

@@ -145,7 +145,7 @@ impl Outlook {
             min_matched: super::least(party, purpose),
             matches_left: left,
             peers: party.study.peers(party.role),
-            leader: party.study.leader_of_several(),
+            leader: party.study.leader(),
         }
     }
 

@@ -58,7 +58,7 @@ pub async fn run(
             linked::place(party)?;
             meet(&LinkedWork(Attempt::new(folder, purpose)), job, stop, stopped).await
         }
-        MatchProtocol::Direct if party.study.leader_of_several() == Some(party.role) => {
+        MatchProtocol::Direct if party.study.leader() == Some(party.role) => {
             direct::sources(party, terms)?;
             meet(&LeaderMatch(DirectWork(Attempt::new(folder, purpose))), job, stop, stopped).await
         }
@@ -237,7 +237,7 @@ fn about(job: &Job, purpose: MatchPurpose, run: RunId, data: Digest, rows: u64) 
         purpose,
         protocol: terms.protocol.name().to_string(),
         peer: alignment::peers(party)?,
-        leader: party.study.leader_of_several(),
+        leader: party.study.leader(),
         match_digest: alignment::match_digest(party)?.to_string(),
         data: data.to_string(),
         rows,

@@ -226,7 +226,7 @@ pub(super) fn enough_rows(study: &Study<Vertical>, role: Role, block: &Block, pe
         return Ok(());
     }
     // Of several parties, another than the leader is told the sum of all others' columns.
-    let others = if study.is_of_several() { "the others".to_string() } else { role.partner().to_string() };
+    let others = if study.is_of_several() { "the others".to_string() } else { study.peer(role).to_string() };
     let mut counts = [format!("{own} of {role}"), format!("{peer} of {others}")];
     if !study.is_first(role) {
         counts.reverse();

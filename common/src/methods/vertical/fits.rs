@@ -147,8 +147,8 @@ impl Fits {
         let own = block.columns();
         let own_leads = match study.leader_of_several() {
             Some(leader) => role == leader,
-            // Alice leads when both have as many: she holds the intercept and would begin anyway.
-            None => own < peer || (own == peer && role == Role::Alice),
+            // The first one leads when both have as many: it holds the intercept and would begin anyway.
+            None => own < peer || (own == peer && study.is_first(role)),
         };
         Fits {
             role,

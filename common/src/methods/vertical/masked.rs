@@ -10,8 +10,9 @@ use std::ops::Range;
 use super::message::{Body, Dealt, Masked, Share};
 use crate::conversation::{Refusal, Step};
 use crate::id::{Role, RunId};
+use crate::methods::vertical::pair::Pair;
 use crate::secure::masks::{Labels, Seed};
-use crate::secure::product::{Blocks, Correction, Fault, Frame, Party, Shape, Shares, Side, TableShare};
+use crate::secure::product::{Blocks, Correction, Fault, Frame, Party, Shape, Shares, TableShare};
 use crate::secure::ring::{Elements, ROWS, Width};
 use crate::session::{Abort, Order, PeerFault};
 use crate::study::{Study, Vertical};
@@ -39,7 +40,7 @@ enum Place {
 
 /// One party's end of the exchange.
 pub(super) struct MaskedTable {
-    role: Role,
+    pair: Pair,
     shape: Shape,
     labels: Labels,
     seed: Option<Seed>,
@@ -67,9 +68,9 @@ pub(super) struct Kept {
 }
 
 impl MaskedTable {
-    pub(super) fn new(role: Role, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
+    pub(super) fn new(pair: Pair, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
         MaskedTable {
-            role,
+            pair,
             shape,
             labels: Labels::new(study.digest(), run),
             seed: None,
@@ -87,22 +88,22 @@ impl MaskedTable {
 
     /// The exchange of a run that is taken up again where its share was stored: nothing is ordered, nothing is hidden, and the messages
     /// that passed are counted alone.
-    pub(super) fn of_the_past(role: Role, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
-        let place = Place::Masked { first: 0, from: Role::Alice };
-        MaskedTable { place, order: None, past: true, ..MaskedTable::new(role, study, run, shape) }
+    pub(super) fn of_the_past(pair: Pair, study: &Study<Vertical>, run: RunId, shape: Shape) -> MaskedTable {
+        let place = Place::Masked { first: 0, from: pair.first() };
+        MaskedTable { place, order: None, past: true, ..MaskedTable::new(pair, study, run, shape) }
     }
 
     /// The exchange of a further table of the same run, once all of this one is said.
     pub(super) fn following(self, shape: Shape) -> Result<MaskedTable, Abort> {
-        let MaskedTable { role, mut labels, seed, .. } = self;
+        let MaskedTable { pair, mut labels, seed, .. } = self;
         let seed = seed.filter(|_| self.place == Place::Over).ok_or_else(out_of_order)?;
-        let party = Some(Party::new(shape, side(role), &seed, &mut labels));
+        let party = Some(Party::new(shape, pair.half(), &seed, &mut labels));
         Ok(MaskedTable {
-            role,
+            pair,
             shape,
             labels,
             seed: Some(seed),
-            place: Place::Masked { first: 0, from: Role::Alice },
+            place: Place::Masked { first: 0, from: pair.first() },
             order: Some(Order::Table(shape)),
             party,
             ready: None,
@@ -150,7 +151,7 @@ impl MaskedTable {
             Place::Seed => (Role::Coordinator, "the seed of masks"),
             Place::Masked { from, .. } => (from, MASKED),
             Place::Correction => (Role::Coordinator, "a correction"),
-            Place::Canary => (Role::Alice, "the share of a canary"),
+            Place::Canary => (self.pair.first(), "the share of a canary"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -188,9 +189,9 @@ impl MaskedTable {
             (Place::Masked { .. } | Place::Canary, Body::Go) if self.past => self.count_on(),
             (Place::Seed, Body::Dealt(Dealt::Seed(seed))) => {
                 let seed = Seed::new(seed);
-                self.party = Some(Party::new(self.shape, side(self.role), &seed, &mut self.labels));
+                self.party = Some(Party::new(self.shape, self.pair.half(), &seed, &mut self.labels));
                 self.seed = Some(seed);
-                self.place = Place::Masked { first: 0, from: Role::Alice };
+                self.place = Place::Masked { first: 0, from: self.pair.first() };
             }
             (Place::Masked { first, .. }, Body::Masked(masked)) => {
                 self.take(first, &masked, own)?;
@@ -220,7 +221,7 @@ impl MaskedTable {
             return Ok(());
         }
         // Of the two messages with the same row blocks Alice's comes first.
-        let next = if self.role == Role::Alice && from == Role::Bob { self.blocks(first).end } else { first };
+        let next = if self.pair.leads() && from == self.pair.second() { self.blocks(first).end } else { first };
         let hidden = self.ready.is_some() || next >= self.shape.blocks() || self.party.is_none();
         if !hidden {
             let entries = self.hide(next, own)?;
@@ -253,10 +254,10 @@ impl MaskedTable {
     fn after_masked(&mut self) {
         let Place::Masked { first, from } = self.place else { return };
         let next = self.blocks(first).end;
-        self.place = match (from == Role::Alice, next < self.shape.blocks()) {
-            (true, _) => Place::Masked { first, from: Role::Bob },
-            (false, true) => Place::Masked { first: next, from: Role::Alice },
-            (false, false) if self.role == Role::Bob => Place::Correction,
+        self.place = match (from == self.pair.first(), next < self.shape.blocks()) {
+            (true, _) => Place::Masked { first, from: self.pair.second() },
+            (false, true) => Place::Masked { first: next, from: self.pair.first() },
+            (false, false) if !self.pair.leads() => Place::Correction,
             (false, false) => Place::Canary,
         };
     }
@@ -285,7 +286,7 @@ impl MaskedTable {
     /// The peer's row blocks of a message, which are multiplied later.
     fn take(&mut self, first: usize, masked: &Masked, own: &impl Blocks) -> Result<(), Refusal> {
         self.multiply(own)?;
-        let (side, shape) = (side(self.role).other(), self.shape);
+        let (side, shape) = (self.pair.half().other(), self.shape);
         let size = |block| shape.frame(side, block);
         self.came = frames(MASKED, masked.first, &masked.entries, self.blocks(first), shape.width, size)?;
         Ok(())
@@ -347,14 +348,6 @@ pub(super) fn fitting(
     match entries.count() == expected && entries.width() == width {
         true => Ok(()),
         false => Err(length(what, entries.count(), expected)),
-    }
-}
-
-/// A party's side of a table: Alice's columns are its rows.
-pub(super) fn side(role: Role) -> Side {
-    match role {
-        Role::Alice => Side::Left,
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Side::Right,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod message;
 pub mod meter;
 mod names;
 pub mod outcome;
+pub mod pair;
 pub mod penalty;
 pub mod plan;
 pub mod predict;

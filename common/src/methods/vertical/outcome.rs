@@ -11,6 +11,7 @@ use crate::data::functions::Learnt;
 use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Statistics, TermTest, Termination};
 use crate::glm::{Family, StatedFamily};
 use crate::id::{Role, RunId};
+use crate::methods::vertical::pair::Pair;
 use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
@@ -528,8 +529,10 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
             // What the others lack is known together only.
             true => format!("{own} at {role}"),
             false => {
-                let (alice, bob) = if role == Role::Alice { (own, peer) } else { (peer, own) };
-                format!("{alice} at alice, {bob} at bob, {} at both", complete.both)
+                let pair = Pair::of(study, role);
+                let (first, second) = if pair.leads() { (own, peer) } else { (peer, own) };
+                let both = complete.both;
+                format!("{first} at {}, {second} at {}, {both} at both", pair.first(), pair.second())
             }
         };
         notes.push(format!("{all} rows dropped because a value is missing: {where_missing}"));

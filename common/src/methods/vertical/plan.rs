@@ -67,22 +67,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The side of a party; a role that has none counts as Bob.
-    pub fn of(role: Role) -> Side {
-        match role {
-            Role::Alice => Side::Alice,
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Side::Bob,
-        }
-    }
-
-    /// The party.
-    pub fn role(self) -> Role {
-        match self {
-            Side::Alice => Role::Alice,
-            Side::Bob => Role::Bob,
-        }
-    }
-
     /// The side at a place in the order of two parties.
     pub(crate) fn at(place: usize) -> Side {
         if place == 0 { Side::Alice } else { Side::Bob }
@@ -587,8 +571,8 @@ impl Exchange {
         Some(Estimate { coefficients: self.coefficients.clone(), covariance })
     }
 
-    /// The estimate on the original scale, once nothing is needed any more. `rows` are the bounds of the own rows.
-    pub fn fitted(&self, rows: &RowBounds, outcome: &OutcomeBounds) -> Option<Fitted> {
+    /// The estimate of the party by this name on the original scale, once nothing is needed any more. `rows` are the bounds of the own rows.
+    pub fn fitted(&self, party: Role, rows: &RowBounds, outcome: &OutcomeBounds) -> Option<Fitted> {
         let estimate = self.estimate()?;
         let scale = rows.original_scale(outcome);
         let values = scale.coefficients(&estimate.coefficients);
@@ -598,7 +582,7 @@ impl Exchange {
             estimate: values[index + 1],
             std_error: variances[index + 1].max(0.0).sqrt(),
         });
-        Some(Fitted { side: self.side, shift: values[0], slopes: slopes.collect() })
+        Some(Fitted { party, shift: values[0], slopes: slopes.collect() })
     }
 
     /// Exchanges so far.
@@ -611,12 +595,12 @@ impl Exchange {
 /// values and public bounds alone.
 ///
 /// ```compile_fail
-/// use fedreg_common::methods::vertical::plan::{Fitted, Side};
-/// let forged = Fitted { side: Side::Alice, shift: 1.0, slopes: vec![] };
+/// use fedreg_common::{id::Role, methods::vertical::plan::Fitted};
+/// let forged = Fitted { party: Role::Alice, shift: 1.0, slopes: vec![] };
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    side: Side,
+    party: Role,
     shift: f64,
     slopes: Vec<Slope>,
 }
@@ -637,8 +621,8 @@ pub struct Slope {
 
 impl Fitted {
     /// Whose block it is.
-    pub fn side(&self) -> Side {
-        self.side
+    pub fn party(&self) -> Role {
+        self.party
     }
 
     /// What the block adds to the intercept; the outcome's centre is not in it.

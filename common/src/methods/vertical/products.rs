@@ -7,8 +7,9 @@ use std::ops::Range;
 
 use crate::conversation::{Refusal, Step};
 use crate::id::Role;
-use crate::methods::vertical::masked::{fitting, frames, length, out_of_order, own_fault, peer_fault, side};
+use crate::methods::vertical::masked::{fitting, frames, length, out_of_order, own_fault, peer_fault};
 use crate::methods::vertical::message::{Body, Dealt, Product, ProductKind};
+use crate::methods::vertical::pair::Pair;
 use crate::secure::masks::{Labels, Seed};
 use crate::secure::product::{
     Blocks, Canary, Fault, Frame, RowParty, RowShape, Rows, Side, VectorParty, VectorShape, VectorShare, WeightedParty,
@@ -142,10 +143,10 @@ enum Place {
     Over,
 }
 
-fn speaker(place: Place, sender: Role) -> Option<Step> {
+fn speaker(pair: Pair, place: Place, sender: Role) -> Option<Step> {
     let (speaker, expected) = match place {
-        Place::Alice => (Role::Alice, ROWS),
-        Place::Bob => (Role::Bob, ROWS),
+        Place::Alice => (pair.first(), ROWS),
+        Place::Bob => (pair.second(), ROWS),
         Place::Corrections => (Role::Coordinator, CORRECTIONS),
         Place::Cross => (sender, ROWS),
         Place::Last => (Role::Coordinator, LAST),
@@ -154,10 +155,10 @@ fn speaker(place: Place, sender: Role) -> Option<Step> {
     Some(Step { speaker, expected })
 }
 
-fn role(side: Side) -> Role {
+fn role(pair: Pair, side: Side) -> Role {
     match side {
-        Side::Left => Role::Alice,
-        Side::Right => Role::Bob,
+        Side::Left => pair.first(),
+        Side::Right => pair.second(),
     }
 }
 
@@ -179,8 +180,8 @@ impl Passed {
     }
 
     /// Whose message passed next; none after the last.
-    pub(super) fn step(&self) -> Option<Step> {
-        speaker(self.place, Role::Alice)
+    pub(super) fn step(&self, pair: Pair) -> Option<Step> {
+        speaker(pair, self.place, pair.first())
     }
 
     /// Counts a message.
@@ -197,7 +198,7 @@ impl Passed {
 
 /// Products within rows.
 pub(super) struct RowExchange {
-    role: Role,
+    pair: Pair,
     number: u32,
     shape: RowShape,
     party: RowParty,
@@ -215,12 +216,12 @@ pub(super) struct RowExchange {
 }
 
 impl RowExchange {
-    pub(super) fn new(role: Role, number: u32, shape: RowShape, seed: &Seed, labels: &mut Labels) -> RowExchange {
+    pub(super) fn new(pair: Pair, number: u32, shape: RowShape, seed: &Seed, labels: &mut Labels) -> RowExchange {
         RowExchange {
-            role,
+            pair,
             number,
             shape,
-            party: RowParty::new(shape, side(role), seed, labels),
+            party: RowParty::new(shape, pair.half(), seed, labels),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
             ready: None,
@@ -232,7 +233,7 @@ impl RowExchange {
     }
 
     pub(super) fn step(&self) -> Option<Step> {
-        speaker(self.place, self.role)
+        speaker(self.pair, self.place, self.pair.own())
     }
 
     pub(super) fn build(&mut self, own: &impl Blocks) -> Result<Body, Abort> {
@@ -261,7 +262,7 @@ impl RowExchange {
             self.pending.push((count, self.came.take().ok_or_else(out_of_order)?, Some(corrections)));
         } else {
             let entries = whole(ROWS, entries_of(self.number, body)?, range, width, |block| shape.frame(block))?;
-            match shape.corrected == side(self.role) {
+            match shape.corrected == self.pair.half() {
                 true => self.came = Some(entries),
                 false => self.pending.push((count, entries, None)),
             }
@@ -291,7 +292,7 @@ impl RowExchange {
     fn advance(&mut self) {
         self.place = match self.place {
             Place::Alice => Place::Bob,
-            Place::Bob if self.shape.corrected == side(self.role) => Place::Corrections,
+            Place::Bob if self.shape.corrected == self.pair.half() => Place::Corrections,
             Place::Bob | Place::Corrections | Place::Cross | Place::Last | Place::Over => match self.turns.pass() {
                 true => Place::Alice,
                 false => Place::Over,
@@ -325,7 +326,7 @@ fn share(vector: &[Elements], block: usize) -> Result<&Elements, Abort> {
 
 /// A product with a shared vector.
 pub(super) struct VectorExchange {
-    role: Role,
+    pair: Pair,
     number: u32,
     shape: VectorShape,
     party: VectorParty,
@@ -338,12 +339,12 @@ pub(super) struct VectorExchange {
 }
 
 impl VectorExchange {
-    pub(super) fn new(role: Role, number: u32, shape: VectorShape, seed: &Seed, labels: &mut Labels) -> VectorExchange {
+    pub(super) fn new(pair: Pair, number: u32, shape: VectorShape, seed: &Seed, labels: &mut Labels) -> VectorExchange {
         VectorExchange {
-            role,
+            pair,
             number,
             shape,
-            party: VectorParty::new(shape, side(role), seed, labels),
+            party: VectorParty::new(shape, pair.half(), seed, labels),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
             pending: Vec::new(),
@@ -352,7 +353,7 @@ impl VectorExchange {
     }
 
     pub(super) fn step(&self) -> Option<Step> {
-        speaker(self.place, self.role)
+        speaker(self.pair, self.place, self.pair.own())
     }
 
     pub(super) fn build(&mut self, vector: &[Elements]) -> Result<Body, Abort> {
@@ -397,7 +398,7 @@ impl VectorExchange {
             Place::Alice => Place::Bob,
             Place::Bob | Place::Corrections | Place::Cross => match self.turns.pass() {
                 true => Place::Alice,
-                false if self.role == Role::Alice => Place::Over,
+                false if self.pair.leads() => Place::Over,
                 false => Place::Last,
             },
             Place::Last | Place::Over => Place::Over,
@@ -416,7 +417,7 @@ impl VectorExchange {
 
 /// A weighted table.
 pub(super) struct WeightedExchange {
-    role: Role,
+    pair: Pair,
     number: u32,
     shape: WeightedShape,
     party: Option<WeightedParty>,
@@ -431,17 +432,17 @@ pub(super) struct WeightedExchange {
 
 impl WeightedExchange {
     pub(super) fn new(
-        role: Role,
+        pair: Pair,
         number: u32,
         shape: WeightedShape,
         seed: &Seed,
         labels: &mut Labels,
     ) -> WeightedExchange {
         WeightedExchange {
-            role,
+            pair,
             number,
             shape,
-            party: Some(WeightedParty::new(shape, side(role), seed, labels)),
+            party: Some(WeightedParty::new(shape, pair.half(), seed, labels)),
             turns: Turns { blocks: shape.blocks(), batch: shape.batch(), first: 0 },
             place: Place::Alice,
             came: Vec::new(),
@@ -451,7 +452,7 @@ impl WeightedExchange {
     }
 
     pub(super) fn step(&self) -> Option<Step> {
-        speaker(self.place, role(self.shape.sender()))
+        speaker(self.pair, self.place, role(self.pair, self.shape.sender()))
     }
 
     pub(super) fn build(&mut self, weights: &[Elements]) -> Result<Body, Abort> {
@@ -487,7 +488,7 @@ impl WeightedExchange {
                 return Ok(());
             }
             Place::Corrections => {
-                let corrections = corrections(body, range.clone(), width, size(self.shape.columns(side(self.role))))?;
+                let corrections = corrections(body, range.clone(), width, size(self.shape.columns(self.pair.half())))?;
                 for ((block, peer), correction) in range.zip(&std::mem::take(&mut self.came)).zip(&corrections) {
                     let (weights, received) = (share(weights, block)?, columns.received(block)?);
                     let rows = Rows { weights, peer, correction, received, own: columns.own, public: &columns.public };
@@ -513,7 +514,7 @@ impl WeightedExchange {
             Place::Corrections => Place::Cross,
             Place::Cross | Place::Last | Place::Over => match self.turns.pass() {
                 true => Place::Alice,
-                false if self.role == Role::Alice => {
+                false if self.pair.leads() => {
                     let party = self.party.take().ok_or_else(out_of_order)?;
                     self.share = Some(party.finish(None).map_err(own_fault)?);
                     Place::Over

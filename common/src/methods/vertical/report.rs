@@ -68,9 +68,9 @@ pub fn layout(report: &Report) -> Layout<'_> {
     Layout {
         report,
         title: format!("{} regression of {}", report.family, visible(&report.outcome)),
-        merged: match report.parties.is_empty() {
-            true => "merged report of both parties",
-            false => "merged report of all parties",
+        merged: match report.is_of_several() {
+            false => "merged report of both parties",
+            true => "merged report of all parties",
         },
         good: report.termination.converged() || report.termination == Termination::FixedRounds,
         ending: ending(report),
@@ -295,11 +295,11 @@ fn party(role: Option<Role>) -> String {
 
 /// Who saw what left a party: of several, the others see sums of the leader, and the leader sees each.
 fn peer(report: &Report, role: Option<Role>, unknown: &str) -> String {
-    match (role, report.parties.first()) {
+    match (role, report.leader_of_several()) {
         (None, _) => unknown.to_string(),
-        (Some(role), None) => role.partner().to_string(),
+        (Some(role), None) => report.peer_of(role).to_string(),
         (Some(_), Some(_)) if opens_noised(report) => "all others".to_string(),
-        (Some(role), Some(leader)) if role == *leader => "the others".to_string(),
+        (Some(role), Some(leader)) if role == leader => "the others".to_string(),
         (Some(_), Some(leader)) => leader.to_string(),
     }
 }
@@ -307,14 +307,14 @@ fn peer(report: &Report, role: Option<Role>, unknown: &str) -> String {
 /// Of several parties: whether all that opens has noise, and opens to all.
 fn opens_noised(report: &Report) -> bool {
     match report.mode {
-        Mode::Private => !report.parties.is_empty(),
+        Mode::Private => report.is_of_several(),
         Mode::Plain | Mode::Sealed => false,
     }
 }
 
 /// Of several parties: who learnt what from whom. The leader speaks with each; what the others learn of each other is within sums.
 fn learnt(report: &Report) -> Option<Vec<Column>> {
-    let leader = *report.parties.first()?;
+    let leader = report.leader_of_several()?;
     let left = |from: Role| report.disclosure.of(from).filter(|_| report.role.is_none_or(|own| own == from));
     let page = |to: Role, from: Role| {
         let basis = |left: &Disclosure| left.declared.iter().any(|kind| kind == Declaration::Basis.name());
@@ -398,7 +398,7 @@ fn disclosure(report: &Report) -> Section {
             "A vector has one value a row (" (thousands(report.statistics.nobs)) "). The coordinator sees who is ready, rounds and byte counts, and no data."
         });
     all.iter().fold(section, |section, (role, left)| {
-        let Some(picture) = plot::disclosure(role.unwrap_or(Role::Alice), &left.columns, report.colours()) else { return section };
+        let Some(picture) = plot::disclosure(role.unwrap_or(report.first()), &left.columns, report.colours()) else { return section };
         let caption = html! {
             "R squared of the centred column on everything that was sent: 100 % means that the peer could reconstruct it. "
             @if left.columns.len() > plot::MOST_ROWS { "The " (plot::MOST_ROWS) " largest of " (left.columns.len()) " are drawn." }
@@ -550,7 +550,7 @@ fn left_here(role: Option<Role>, disclosure: &Disclosure, sent: Option<u64>, rep
         let plural = if disclosure.vectors == 1 { "" } else { "s" };
         let (vectors, nobs) = (thousands(disclosure.vectors), thousands(report.statistics.nobs));
         // Of several parties the leader tells each of the others another sum in a round, and the meter counts a round once.
-        let leads = role.is_some() && report.parties.first() == role.as_ref();
+        let leads = role.is_some() && report.leader_of_several() == role;
         let to = if leads { format!(" to each of the {} others", report.parties.len() - 1) } else { String::new() };
         parts.push(format!("{vectors} vector{plural} of {nobs} values{to}"));
     }

@@ -161,7 +161,7 @@ pub enum CoefficientTerms {
 pub struct InferenceTerms {
     /// Whether the projection exchange may be run.
     pub allowed: bool,
-    /// Which of the two parties alice and bob sends the basis: its column space is disclosed in full; alice if absent. Of several, all
+    /// Which of two parties sends the basis: its column space is disclosed in full; alice or the leader if absent. Of several, all
     /// but the leader send theirs to the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Role>,
@@ -212,7 +212,7 @@ impl InferenceTerms {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PredictionTerms {
-    /// The only party that sees the scores: alice or bob, alice if absent; of several parties always the leader.
+    /// The only party that sees the scores: alice or the leader if absent; of several parties always the leader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_to: Option<Role>,
 }
@@ -308,9 +308,9 @@ impl Guaranteed for Vertical {
 /// The method between parties with different columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vertical {
-    /// Alice and Bob, or several others.
+    /// Two to sixteen.
     pub parties: BTreeMap<Role, PartyTerms>,
-    /// Of several parties, the one that all others dial; none between alice and bob.
+    /// The one that all others dial; none between alice and bob.
     pub leader: Option<Role>,
     /// Of several parties, the order of their blocks where the study states it.
     pub order: Vec<Role>,
@@ -388,7 +388,7 @@ impl Vertical {
         let named = [self.inference.sender, self.prediction.result_to];
         match named.iter().flatten().all(|role| self.parties.contains_key(role)) {
             true => Ok(()),
-            false => wrong("inference.sender, prediction.result_to", "must be alice or bob"),
+            false => wrong("inference.sender, prediction.result_to", "must name parties of the study"),
         }
     }
 
@@ -451,7 +451,7 @@ impl Vertical {
                 "needs what turns each party's coordinates into its coefficients, which no sealed study lets open"
             }
             Mode::Private => "has no noise in a private study",
-            Mode::Plain if self.leader.is_some() => "is for two parties, alice and bob",
+            Mode::Plain if self.is_of_several() => "is for two parties",
             Mode::Plain if self.penalty.is_some() => {
                 "has no place beside `[penalty]`: penalised estimates have no standard errors"
             }
@@ -494,9 +494,14 @@ impl Vertical {
         Ok(())
     }
 
-    /// The party that holds the intercept, and alone what one party alone holds: Alice, or the leader of several.
+    /// The party that holds the intercept, and alone what one party alone holds: alice, or the leader.
     pub fn first(&self) -> Role {
         self.leader.unwrap_or(Role::Alice)
+    }
+
+    /// Whether there are more than two parties.
+    pub fn is_of_several(&self) -> bool {
+        self.parties.len() > 2
     }
 
     /// Refuses what a party's formula cannot say, because it is a matter of both parties.
@@ -625,7 +630,7 @@ impl Study<Vertical> {
         Some(Digest::of(text.as_bytes()))
     }
 
-    /// The party that holds the intercept, and alone what the study says that one party holds: Alice, or the leader of several.
+    /// The party that holds the intercept, and alone what the study says that one party holds: alice, or the leader.
     pub fn first(&self) -> Role {
         self.method.first()
     }
@@ -635,13 +640,18 @@ impl Study<Vertical> {
         role == self.first()
     }
 
-    /// Whether the parties are others than alice and bob: then each has a conversation with the leader alone.
+    /// Whether there are more than two parties: then each has a conversation with the leader alone.
     pub fn is_of_several(&self) -> bool {
-        self.method.leader.is_some()
+        self.method.is_of_several()
     }
 
     /// Of several parties, the one that all others dial.
     pub fn leader_of_several(&self) -> Option<Role> {
+        self.method.leader.filter(|_| self.is_of_several())
+    }
+
+    /// The party that all others dial; none between alice and bob, where either may.
+    pub fn leader(&self) -> Option<Role> {
         self.method.leader
     }
 
@@ -666,12 +676,15 @@ impl Study<Vertical> {
 
     /// The only party with which this one speaks; the leader of several, which speaks with all others, is returned as it is.
     pub fn peer(&self, role: Role) -> Role {
-        self.method.leader.unwrap_or(role.partner())
+        match self.leader_of_several() {
+            Some(leader) => leader,
+            None => self.others(role).first().copied().unwrap_or(role),
+        }
     }
 
     /// The parties with which this one speaks: of several, all others at the leader, and the leader at another.
     pub fn peers(&self, role: Role) -> Vec<Role> {
-        match self.method.leader {
+        match self.leader_of_several() {
             Some(leader) if leader == role => self.others(role),
             Some(_) | None => vec![self.peer(role)],
         }
@@ -679,15 +692,15 @@ impl Study<Vertical> {
 
     /// Whether this party sends its basis where bases are sent.
     pub fn sends_basis(&self, role: Role) -> bool {
-        match self.method.leader {
+        match self.leader_of_several() {
             Some(leader) => role != leader,
             None => role == self.sender(),
         }
     }
 
-    /// Which of the two parties alice and bob sends its basis.
+    /// Which of two parties sends its basis.
     pub fn sender(&self) -> Role {
-        self.method.inference.sender.unwrap_or(Role::Alice)
+        self.method.inference.sender.unwrap_or(self.first())
     }
 
     /// The only party that sees the scores of new rows.
@@ -791,7 +804,7 @@ impl Study<Vertical> {
         });
         many && !self.is_of_several()
             && method.inference.allowed
-            && self.sender() == Role::Alice
+            && self.is_first(self.sender())
             && method.family == Family::Gaussian
             && method.outcome.held_by.is_shared()
             && method.offset.as_ref().is_none_or(|offset| offset.held_by.is_shared())

@@ -51,8 +51,8 @@ Privacy:   sealed: no value of a row left in a readable form, and only declared 
            party
            alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x
                   7: 37 numbers beside 2,210 unknown values)
-           alice: of alice's columns bob learns how well they together explain his own, and how his
-                  own relate to alice's column means and, where he holds the outcome, to alice's
+           alice: of alice's columns bob learns how well they together explain its own, and how its
+                  own relate to alice's column means and, where it holds the outcome, to alice's
                   part of the linear predictor
            bob: opened to alice: cross-products of both blocks (6 x 5: 30 numbers beside 2,210
                 unknown values)

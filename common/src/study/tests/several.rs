@@ -86,11 +86,17 @@ fn blocks_stand_in_the_order_that_the_study_states() {
 }
 
 #[test]
-fn two_parties_of_other_names_are_several_and_alice_and_bob_are_not() {
+fn two_parties_of_other_names_have_a_leader_and_are_two_as_alice_and_bob_are() {
     let two = vertical(&named(&["carol", "alice"]));
-    assert!(two.is_of_several() && two.first() == Role::Alice);
+    assert!(!two.is_of_several() && two.leader_of_several().is_none() && two.leader() == Some(Role::Alice));
+    assert_eq!(
+        (two.first(), two.peer(Role::Alice), two.peer(role("carol"))),
+        (Role::Alice, role("carol"), Role::Alice)
+    );
+    let led = vertical(&format!("leader = \"zoe\"\n{}", named(&["carol", "zoe"])));
+    assert_eq!((led.first(), led.sender(), led.result_to()), (role("zoe"), role("zoe"), role("zoe")));
     let usual = vertical(&named(&["bob", "alice"]));
-    assert!(!usual.is_of_several() && usual.leader_of_several().is_none() && usual.first() == Role::Alice);
+    assert!(!usual.is_of_several() && usual.leader().is_none() && usual.first() == Role::Alice);
     assert_eq!((usual.peer(Role::Bob), usual.peer(Role::Alice)), (Role::Alice, Role::Bob));
 }
 
@@ -222,19 +228,13 @@ fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
     assert!(!opens("").guarantee.opens_to_both());
     assert_ne!(opens("[sealed]\nopens = \"all\"").digest(), opens("").digest());
     for (more, says) in [
-        (
-            "[model]\nfamily = \"binomial\"",
-            "`model.family` is binomial: a sealed binomial fit is for two parties, alice and bob",
-        ),
-        (
-            "[model]\nfamily = \"poisson\"",
-            "`model.family` is poisson: a sealed poisson fit is for two parties, alice and bob",
-        ),
+        ("[model]\nfamily = \"binomial\"", "`model.family` is binomial: a sealed binomial fit is for two parties"),
+        ("[model]\nfamily = \"poisson\"", "`model.family` is poisson: a sealed poisson fit is for two parties"),
         ("[penalty]\nlambda = 0.1", "`penalty` is given: a penalty in sealed mode is for two parties"),
         ("[sealed]\nopens = \"both\"", "`sealed.opens` is both, which is for two parties"),
         (
             "[model]\nfamily = \"binomial\"\n[sealed]\nopens = \"all\"",
-            "`model.family` is binomial: a sealed binomial fit is for two parties, alice and bob",
+            "`model.family` is binomial: a sealed binomial fit is for two parties",
         ),
         ("[penalty]\nlambda = 0.1\n[sealed]\nopens = \"all\"", "`penalty` is given: a penalty in sealed mode"),
         (
@@ -247,26 +247,39 @@ fn sealed_mode_of_several_is_for_gaussian_fits_without_a_penalty() {
 }
 
 #[test]
-fn two_parties_by_other_names_hear_how_to_get_what_only_alice_and_bob_can_do() {
+fn two_parties_by_other_names_may_fit_what_alice_and_bob_may() {
     let two = named(&["alice", "carol"]);
-    let private = "[privacy]\nepsilon = 1.0\ndelta = 1e-6\n[columns.y]\nrange = [0, 1]\n[columns.a]\nrange = [0, 1]\n";
-    for (mode, more, key) in [
-        ("sealed", "[model]\nfamily = \"binomial\"", "model.family"),
-        ("sealed", "[penalty]\nlambda = 0.1", "penalty"),
-        ("private", private, "privacy.mechanism"),
-        (
-            "private",
-            &format!(
-                "[model]\nfamily = \"binomial\"\n{}",
-                private.replace("delta", "mechanism = \"crossprod\"\ndelta")
-            ),
-            "model.family",
-        ),
+    let bounds = "delta = 1e-6\n[columns.y]\nrange = [0, 1]\n[columns.x_alice]\nrange = [0, 1]\n[columns.x_carol]\nrange = [0, 1]\n";
+    let crossprod = format!("[privacy]\nmechanism = \"crossprod\"\nepsilon = 1.0\n{bounds}");
+    let residual = format!("[privacy]\nepsilon = 1.0\n{bounds}");
+    let binomial = "[model]\nfamily = \"binomial\"\n";
+    for (mode, more) in [
+        ("sealed", binomial),
+        ("sealed", "[penalty]\nlambda = 0.1"),
+        ("sealed", "[sealed]\nopens = \"both\""),
+        ("sealed", "[sealed]\nopens = \"all\""),
+        ("private", &residual),
+        ("private", &crossprod),
+        ("private", &format!("{binomial}{crossprod}")),
+        ("plain", "[inference]\nsender = \"carol\"\ncovariance = \"shared\""),
+        ("plain", "[prediction]\nresult_to = \"carol\""),
     ] {
-        let sentence = complaint(&format!("mode = \"{mode}\"\n{two}\n{more}"));
-        let way = "is for two parties that the study names alice and bob, in this version: name them so";
-        assert!(sentence.starts_with(&format!("`{key}`")) && sentence.contains(way), "{sentence}");
-        assert!(!sentence.contains("three"), "{sentence}");
+        let study = format!("mode = \"{mode}\"\n{two}\n{more}");
+        assert!(Study::parse(&study).is_ok(), "{:?}: {study}", Study::parse(&study).err());
+    }
+    // What one party holds alone is the leader's, who can be either.
+    let alone = |leader: &str| {
+        let held = two.replace("column = \"y\"", "column = \"y\"\nheld_by = \"carol\"");
+        format!("leader = \"{leader}\"\nmode = \"private\"\n{held}\n{crossprod}")
+    };
+    assert!(Study::parse(&alone("carol")).is_ok());
+    assert!(complaint(&alone("alice")).contains("set leader = \"carol\""), "{}", complaint(&alone("alice")));
+    for (more, says) in [
+        ("[sealed]\nopens = \"all\"\n[model]\nfamily = \"poisson\"", "a sealed poisson fit is led by alice"),
+        ("[weights]\ncolumn = \"w\"\nheld_by = \"alice\"", "is alice: in sealed mode both parties scale their rows"),
+    ] {
+        let study = format!("mode = \"sealed\"\n{two}\n{more}");
+        assert!(complaint(&study).contains(says), "{}", complaint(&study));
     }
 }
 

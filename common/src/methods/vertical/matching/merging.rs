@@ -167,11 +167,9 @@ impl MatchScript {
     /// The key of the run, of both draws.
     pub(super) fn key(&self, theirs: &[u8; 32]) -> MergeKey {
         let own = MergeKey::draw(&self.secret, &self.run);
-        match self.role {
-            Role::Bob => MergeKey::derive(&self.run, theirs, &own),
-            Role::Alice | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                MergeKey::derive(&self.run, &own, theirs)
-            }
+        match self.role < self.peer {
+            true => MergeKey::derive(&self.run, &own, theirs),
+            false => MergeKey::derive(&self.run, theirs, &own),
         }
     }
 

@@ -237,7 +237,7 @@ impl MatchSession {
 
 /// What may leave in a match: the study must say that the parties learn which records the others have, whatever the mode of the fit.
 pub(super) fn disclosures(study: &Study<Vertical>) -> Disclosures {
-    let more = study.is_of_several().then_some(Declaration::SameRecords);
+    let more = study.leader().is_some().then_some(Declaration::SameRecords);
     Disclosures::new([Declaration::MatchCounts, Declaration::Membership].into_iter().chain(more))
 }
 
@@ -253,7 +253,7 @@ impl MatchScript {
         opening: &Opening,
     ) -> Result<MatchScript, Abort> {
         let rows = inputs.records.len();
-        let leads = study.leader_of_several() == Some(role);
+        let leads = study.leader() == Some(role);
         let pairs = study.method.parties.len() as u64 - 1;
         let mut script = MatchScript {
             role,
@@ -270,7 +270,7 @@ impl MatchScript {
             passes: Vec::new(),
             key: None,
             requests: VecDeque::new(),
-            several: study.is_of_several().then(|| Several::new(leads, pairs, rows)),
+            several: study.leader().is_some().then(|| Several::new(leads, pairs, rows)),
             inputs,
         };
         let eligible = match script.inputs.first.take() {

@@ -4,15 +4,15 @@
 //! follows here, so that she has checked it too before either party makes a share that could leave.
 
 use crate::conversation::{Refusal, Step};
-use crate::id::Role;
 use crate::methods::vertical::masked::{Kept, MaskedTable, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Share};
+use crate::methods::vertical::pair::Pair;
 use crate::secure::product::{Blocks, Shares, TableShare};
 use crate::session::{Abort, Order};
 
 /// One party's end of the exchange.
 pub(super) struct CheckedTable {
-    role: Role,
+    pair: Pair,
     masked: MaskedTable,
     place: Place,
     /// At Alice, until Bob's canary has come.
@@ -30,8 +30,8 @@ enum Place {
 }
 
 impl CheckedTable {
-    pub(super) fn new(role: Role, masked: MaskedTable) -> CheckedTable {
-        CheckedTable { role, masked, place: Place::Masked, shares: None, share: None }
+    pub(super) fn new(pair: Pair, masked: MaskedTable) -> CheckedTable {
+        CheckedTable { pair, masked, place: Place::Masked, shares: None, share: None }
     }
 
     /// Whether the exchange was made by a process that is gone.
@@ -51,7 +51,7 @@ impl CheckedTable {
     pub(super) fn step(&self) -> Option<Step> {
         match self.place {
             Place::Masked => self.masked.step(),
-            Place::Canary => Some(Step { speaker: Role::Bob, expected: "the share of a canary" }),
+            Place::Canary => Some(Step { speaker: self.pair.second(), expected: "the share of a canary" }),
             Place::Over => None,
         }
     }
@@ -103,11 +103,10 @@ impl CheckedTable {
             return Ok(());
         }
         if !self.is_past() {
-            match self.role {
-                Role::Alice => self.shares = Some(self.masked.take_shares()?),
-                Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
-                    self.share = Some(self.masked.take_share()?)
-                }
+            if self.pair.leads() {
+                self.shares = Some(self.masked.take_shares()?);
+            } else {
+                self.share = Some(self.masked.take_share()?);
             }
         }
         self.place = Place::Canary;

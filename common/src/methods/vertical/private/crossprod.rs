@@ -22,6 +22,7 @@ use crate::id::{Role, RunId};
 use crate::methods::vertical::masked::{MaskedTable, out_of_order};
 use crate::methods::vertical::message::{Body, Noised};
 use crate::methods::vertical::outcome::PERFORMANCE;
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::plan::{
     CrossFit, CrossPenalised, CrossPenalty, CrossPlan, CrossRelease, CrossTables, Outlook, Side, WholeRows,
 };
@@ -63,7 +64,7 @@ struct Slot {
 
 /// One side of the run.
 pub(super) struct Crossprod {
-    role: Role,
+    pair: Pair,
     plan: CrossPlan,
     rows: WholeRows,
     outcome: ClippedOutcome,
@@ -84,23 +85,23 @@ impl Crossprod {
         outcome: ClippedOutcome,
         held: &mut Held<S>,
     ) -> Result<Crossprod, Abort> {
-        let (role, shape) = (held.role, plan.shape());
+        let (pair, shape) = (Pair::of(&held.study, held.role), plan.shape());
         let (statistics, slots) = slots(&plan);
-        let own = slots.iter().find(|slot| slot.release == CrossRelease::Share && slot.side == Side::of(role));
+        let own = slots.iter().find(|slot| slot.release == CrossRelease::Share && slot.side == pair.side());
         let index = own.map_or(0, |slot| slot.index);
         let stored = held.reserved && held.stored(index)?.is_some();
         let masked = match stored {
-            true => MaskedTable::of_the_past(role, &held.study, run, shape),
-            false => MaskedTable::new(role, &held.study, run, shape),
+            true => MaskedTable::of_the_past(pair, &held.study, run, shape),
+            false => MaskedTable::new(pair, &held.study, run, shape),
         };
         Ok(Crossprod {
-            role,
-            rows: plan.block(Side::of(role), rows, &outcome),
+            pair,
+            rows: plan.block(pair.side(), rows, &outcome),
             outcome,
             place: Place::Statistics(0),
             slots,
             statistics,
-            table: CheckedTable::new(role, masked),
+            table: CheckedTable::new(pair, masked),
             resumed: held.reserved && !stored,
             plan,
         })
@@ -118,7 +119,7 @@ impl Crossprod {
 
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Statistics(at) => (self.slots.get(at)?.side.role(), "noised statistics"),
+            Place::Statistics(at) => (self.pair.at(self.slots.get(at)?.side), "noised statistics"),
             Place::Table => return self.table.step(),
             Place::Share { from } => (from, "a noised share"),
             Place::Over => return None,
@@ -142,7 +143,7 @@ impl Crossprod {
 
     /// Whether the own share is out and the peer's has not come.
     pub(super) fn has_shared(&self) -> bool {
-        self.place == Place::Share { from: self.role.partner() }
+        self.place == Place::Share { from: self.pair.peer() }
             && self.own_share().is_some_and(|slot| slot.value.is_some())
     }
 
@@ -165,7 +166,7 @@ impl Crossprod {
     }
 
     fn own_share(&self) -> Option<&Slot> {
-        let own = Side::of(self.role);
+        let own = self.pair.side();
         self.slots[self.statistics..].iter().find(|slot| slot.side == own)
     }
 
@@ -194,11 +195,11 @@ impl Crossprod {
                     Some(noised) => noised,
                     None => {
                         let share = self.table.take_share()?;
-                        held.release(index, &self.plan.share(Side::of(self.role), &share))?
+                        held.release(index, &self.plan.share(self.pair.side(), &share))?
                     }
                 };
-                self.take(Side::of(self.role), noised.lattice().clone());
-                self.place = after_share(from);
+                self.take(self.pair.side(), noised.lattice().clone());
+                self.place = self.after_share(from);
                 Ok(said(&noised))
             }
             Place::Over => Err(out_of_order()),
@@ -222,13 +223,13 @@ impl Crossprod {
                 self.after_table();
             }
             (Place::Share { from }, Body::Noised(noised)) => {
-                let side = Side::of(from);
+                let side = self.pair.side_of(from);
                 let index = self.slots[self.statistics..].iter().find(|slot| slot.side == side).map(|slot| slot.index);
                 expect(&noised, index.ok_or_else(out_of_order)?)?;
                 let fits = noised.value.require(self.plan.entries(side, CrossRelease::Share), self.plan.scale().step());
                 fits.map_err(|error| PeerFault::Garbage(error.to_string()))?;
                 self.take(side, noised.value);
-                self.place = after_share(from);
+                self.place = self.after_share(from);
             }
             _ => return Err(Refusal::Kind),
         }
@@ -247,8 +248,12 @@ impl Crossprod {
 
     fn after_table(&mut self) {
         if self.table.step().is_none() {
-            self.place = Place::Share { from: Role::Alice };
+            self.place = Place::Share { from: self.pair.first() };
         }
+    }
+
+    fn after_share(&self, from: Role) -> Place {
+        if from == self.pair.first() { Place::Share { from: self.pair.second() } } else { Place::Over }
     }
 
     /// The joint fit; the same at both parties, as both know the same values.
@@ -266,7 +271,7 @@ impl Crossprod {
         let opened =
             open_shares([alice, bob], [shape.left, shape.right], shape.rows, self.plan.scale()).map_err(|error| {
                 let fault = PeerFault::Sealed(error.to_string());
-                Abort::Peer { peer: self.role.partner(), fault }
+                Abort::Peer { peer: self.pair.peer(), fault }
             })?;
         let square = self.outcome.values().iter().map(|y| y * y).sum();
         let tables = self.plan.tables(of, &opened, square).ok_or_else(missing)?;
@@ -310,7 +315,7 @@ pub(super) fn without_masks<S>(held: &Held<S>) -> Abort {
         "run {} cannot go on: {} has made its share with masks that were lost here when the process ended; what the run reserved is \
          spent, start a new run",
         held.run,
-        held.role.partner()
+        held.study.peer(held.role)
     ))
 }
 
@@ -338,13 +343,6 @@ pub(super) fn expect(noised: &Noised, expected: u32) -> Result<(), PeerFault> {
     match noised.index == expected {
         true => Ok(()),
         false => Err(PeerFault::Round { came: noised.index, expected }),
-    }
-}
-
-fn after_share(from: Role) -> Place {
-    match from {
-        Role::Alice => Place::Share { from: Role::Bob },
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Place::Over,
     }
 }
 
@@ -400,7 +398,7 @@ fn coefficients(study: &Study<Vertical>, fit: &CrossFit) -> Result<Vec<Coefficie
     let error = |at: usize| inference.then(|| variances[at].sqrt());
     let named = roles.iter().zip(&bounds).flat_map(|(role, bounds)| bounds.names().iter().map(|name| (*role, name)));
     let intercept = Some(outcome.centre() + values[0]);
-    let first = roles.first().copied().unwrap_or(Role::Alice);
+    let first = study.first();
     let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), first, intercept, error(0))];
     rows.extend(
         named

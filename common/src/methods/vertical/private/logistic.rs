@@ -32,6 +32,7 @@ use crate::glm::Family;
 use crate::id::{Role, RunId};
 use crate::methods::vertical::masked::{Kept, MaskedTable, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Share};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::plan::{
     GradientShapes, LogisticFit, LogisticPlan, LogisticRelease, Side, WholeMeans, WholeRows,
 };
@@ -89,7 +90,7 @@ enum Products {
 
 /// One side of the run.
 pub(super) struct Logistic {
-    role: Role,
+    pair: Pair,
     study: Arc<Study<Vertical>>,
     run: RunId,
     plan: LogisticPlan,
@@ -126,10 +127,6 @@ pub(super) struct Logistic {
     gradient: Option<VectorShare>,
 }
 
-fn at(role: Role) -> usize {
-    usize::from(role != Role::Alice)
-}
-
 impl Logistic {
     pub(super) fn new<S: Storage>(
         plan: LogisticPlan,
@@ -138,8 +135,9 @@ impl Logistic {
         outcome: ClippedOutcome,
         held: &mut Held<S>,
     ) -> Result<Logistic, Abort> {
-        let (role, study) = (held.role, Arc::clone(&held.study));
-        let side = Side::of(role);
+        let study = Arc::clone(&held.study);
+        let pair = Pair::of(&study, held.role);
+        let side = pair.side();
         let mut past = 0;
         while held.reserved
             && let Some(release) = EXCHANGES.get(past)
@@ -150,11 +148,11 @@ impl Logistic {
         let masked = masked(past, held)?;
         let shape = plan.table_shape();
         let table = match past {
-            0 => MaskedTable::new(role, &study, run, shape).keeping(),
-            _ => MaskedTable::of_the_past(role, &study, run, shape),
+            0 => MaskedTable::new(pair, &study, run, shape).keeping(),
+            _ => MaskedTable::of_the_past(pair, &study, run, shape),
         };
         Ok(Logistic {
-            role,
+            pair,
             run,
             rows: plan.block(side, rows, &outcome),
             outcome,
@@ -165,7 +163,7 @@ impl Logistic {
             resumed: held.reserved,
             masked,
             exchange: 0,
-            table: CheckedTable::new(role, table),
+            table: CheckedTable::new(pair, table),
             orders: VecDeque::new(),
             fit: None,
             shapes: None,
@@ -195,7 +193,7 @@ impl Logistic {
 
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Statistics(at) => (self.statistics.get(at)?.0.role(), "noised statistics"),
+            Place::Statistics(at) => (self.pair.at(self.statistics.get(at)?.0), "noised statistics"),
             Place::Table => return self.table.step(),
             Place::Rows | Place::Vector => return self.products_step(),
             Place::RowCanary { from } => (from, "the share of a canary"),
@@ -207,8 +205,8 @@ impl Logistic {
 
     fn products_step(&self) -> Option<Step> {
         match &self.products {
-            Products::Past { rows, .. } if self.place == Place::Rows => rows.step(),
-            Products::Past { vector, .. } => vector.step(),
+            Products::Past { rows, .. } if self.place == Place::Rows => rows.step(self.pair),
+            Products::Past { vector, .. } => vector.step(self.pair),
             Products::Rows(exchange) => exchange.step(),
             Products::Vector(exchange) => exchange.step(),
             Products::None => None,
@@ -239,7 +237,7 @@ impl Logistic {
 
     /// Whether the own share is out and the peer's has not come.
     pub(super) fn has_shared(&self) -> bool {
-        self.place == Place::Share { from: self.role.partner() } && self.of(self.role).is_some()
+        self.place == Place::Share { from: self.pair.peer() } && self.of(self.pair.own()).is_some()
     }
 
     /// Why a peer that is ahead cannot be followed: the masks of the present exchange are gone here. Where its share is out the run is over;
@@ -257,7 +255,7 @@ impl Logistic {
             }
             Abort::Unreachable(format!(
                 "{} goes on with masks that were lost here when the process ended; start both again, and both get fresh ones",
-                self.role.partner()
+                self.pair.peer()
             ))
         })
     }
@@ -283,16 +281,16 @@ impl Logistic {
 
     /// What a party has released in the present exchange.
     fn of(&self, role: Role) -> Option<&LatticeVector> {
-        self.value(Side::of(role), *EXCHANGES.get(self.exchange)?)
+        self.value(self.pair.side_of(role), *EXCHANGES.get(self.exchange)?)
     }
 
     /// What a side has released.
     fn value(&self, side: Side, release: LogisticRelease) -> Option<&LatticeVector> {
-        self.released[at(side.role())].get(self.plan.side(side).index(release)? as usize)?.as_ref()
+        self.released[usize::from(side)].get(self.plan.side(side).index(release)? as usize)?.as_ref()
     }
 
     pub(super) fn build<S: Storage>(&mut self, held: &mut Held<S>) -> Result<Said<Body>, Abort> {
-        let side = Side::of(self.role);
+        let side = self.pair.side();
         match self.place {
             Place::Statistics(at) => {
                 let (_, release) = *self.statistics.get(at).ok_or_else(out_of_order)?;
@@ -314,7 +312,7 @@ impl Logistic {
             }
             Place::RowCanary { from } => {
                 let share = self.canary.as_ref().map(|canary| canary.share().clone());
-                self.place = after_row_canary(from);
+                self.place = self.after_row_canary(from);
                 Ok(canary_message(share).into())
             }
             Place::Share { from } => {
@@ -334,7 +332,7 @@ impl Logistic {
 
     /// The own share of the present exchange, which is used once.
     fn own_share(&mut self, release: LogisticRelease) -> Result<Query, Abort> {
-        let side = Side::of(self.role);
+        let side = self.pair.side();
         match release {
             LogisticRelease::Gradient(_) => {
                 let share = self.gradient.take().ok_or_else(out_of_order)?;
@@ -368,13 +366,13 @@ impl Logistic {
                 self.absorb_product(body)?;
                 self.after_product()?;
             }
-            (Place::RowCanary { from }, Body::Go) if self.is_past() => self.place = after_row_canary(from),
+            (Place::RowCanary { from }, Body::Go) if self.is_past() => self.place = self.after_row_canary(from),
             (Place::RowCanary { from }, Body::Share(Share { canary, table: None })) => {
                 self.canary.as_ref().ok_or_else(out_of_order)?.check(&canary).map_err(peer_fault)?;
-                self.place = after_row_canary(from);
+                self.place = self.after_row_canary(from);
             }
             (Place::Share { from }, Body::Noised(noised)) => {
-                let (side, release) = (Side::of(from), self.opens()?);
+                let (side, release) = (self.pair.side_of(from), self.opens()?);
                 expect(&noised, place_of(&self.plan, side, release)?)?;
                 let step = self.plan.share_step(release).ok_or_else(out_of_order)?;
                 let fits = noised.value.require(self.plan.entries(side, release), step);
@@ -389,7 +387,7 @@ impl Logistic {
 
     fn keep(&mut self, of: Side, release: LogisticRelease, value: LatticeVector) -> Result<(), Abort> {
         let place = place_of(&self.plan, of, release)? as usize;
-        let slot = self.released[at(of.role())].get_mut(place).ok_or_else(out_of_order)?;
+        let slot = self.released[usize::from(of)].get_mut(place).ok_or_else(out_of_order)?;
         *slot = Some(value);
         Ok(())
     }
@@ -404,7 +402,7 @@ impl Logistic {
             return Ok(());
         }
         if self.exchange == 0 {
-            self.place = Place::Share { from: Role::Alice };
+            self.place = Place::Share { from: self.pair.first() };
             return Ok(());
         }
         self.begin_products()
@@ -429,7 +427,7 @@ impl Logistic {
         self.orders.extend([Order::Rows(shapes.rows), Order::Vector(shapes.vector)]);
         self.ordered += 1;
         let number = 2 * self.exchange as u32;
-        let exchange = RowExchange::new(self.role, number, shapes.rows, &kept.seed, &mut kept.labels);
+        let exchange = RowExchange::new(self.pair, number, shapes.rows, &kept.seed, &mut kept.labels);
         self.products = Products::Rows(Box::new(exchange));
         self.kept = Some(kept);
         Ok(())
@@ -438,7 +436,7 @@ impl Logistic {
     /// The exchange of masked blocks as one of a process that is gone.
     fn past_table(&self) -> CheckedTable {
         let columns = self.plan.columns();
-        CheckedTable::new(self.role, MaskedTable::of_the_past(self.role, &self.study, self.run, columns))
+        CheckedTable::new(self.pair, MaskedTable::of_the_past(self.pair, &self.study, self.run, columns))
     }
 
     fn build_product(&mut self) -> Result<Body, Abort> {
@@ -480,18 +478,19 @@ impl Logistic {
             return Ok(());
         }
         let shapes = self.shapes.ok_or_else(out_of_order)?;
-        self.place = if self.place == Place::Rows { Place::Vector } else { Place::RowCanary { from: Role::Alice } };
+        self.place =
+            if self.place == Place::Rows { Place::Vector } else { Place::RowCanary { from: self.pair.first() } };
         match std::mem::replace(&mut self.products, Products::None) {
             past @ Products::Past { .. } => self.products = past,
             Products::Rows(exchange) => {
                 let means = self.means.as_ref().ok_or_else(out_of_order)?;
                 let (mut shares, canary) = exchange.finish(means)?;
-                let y = (self.role == Role::Alice).then_some(self.outcome.values());
+                let y = self.pair.leads().then_some(self.outcome.values());
                 means.complete(&mut shares, y).map_err(|error| Abort::Bug(error.to_string()))?;
                 (self.residuals, self.canary) = (shares, Some(canary));
                 let kept = self.kept.as_mut().ok_or_else(out_of_order)?;
                 let number = 2 * self.exchange as u32 + 1;
-                let vector = VectorExchange::new(self.role, number, shapes.vector, &kept.seed, &mut kept.labels);
+                let vector = VectorExchange::new(self.pair, number, shapes.vector, &kept.seed, &mut kept.labels);
                 self.products = Products::Vector(Box::new(vector));
             }
             Products::Vector(exchange) => {
@@ -504,9 +503,14 @@ impl Logistic {
         Ok(())
     }
 
+    fn after_row_canary(&self, from: Role) -> Place {
+        let (first, second) = (self.pair.first(), self.pair.second());
+        if from == first { Place::RowCanary { from: second } } else { Place::Share { from: first } }
+    }
+
     fn after_share(&mut self, from: Role) -> Result<(), Abort> {
-        if from == Role::Alice {
-            self.place = Place::Share { from: Role::Bob };
+        if from == self.pair.first() {
+            self.place = Place::Share { from: self.pair.second() };
             return Ok(());
         }
         self.take_opened()?;
@@ -521,14 +525,14 @@ impl Logistic {
 
     /// What has opened, for the fit.
     fn take_opened(&mut self) -> Result<(), Abort> {
-        let role = self.role;
+        let peer = self.pair.peer();
         let refused = |error: ShareError| {
             let fault = PeerFault::Sealed(error.to_string());
-            Abort::Peer { peer: role.partner(), fault }
+            Abort::Peer { peer, fault }
         };
         let missing = || Abort::Bug("a noised value is missing".to_string());
         if let LogisticRelease::Gradient(number) = self.opens()? {
-            let [Some(alice), Some(bob)] = [Role::Alice, Role::Bob].map(|role| self.of(role)) else {
+            let [Some(alice), Some(bob)] = [self.pair.first(), self.pair.second()].map(|role| self.of(role)) else {
                 return Err(missing());
             };
             let opened = self.plan.opened_gradient(number, [alice, bob]).map_err(refused)?;
@@ -550,7 +554,7 @@ impl Logistic {
         self.shapes = Some(fit.shapes(corrected).ok_or_else(unheld)?);
         self.rows.without_outcome();
         if !self.is_past() {
-            self.means = Some(fit.means(Side::of(self.role), self.rows.clipped()).ok_or_else(unheld)?);
+            self.means = Some(fit.means(self.pair.side(), self.rows.clipped()).ok_or_else(unheld)?);
         }
         if !self.masked.get(self.exchange).copied().unwrap_or_default() {
             return self.begin_products();
@@ -558,8 +562,8 @@ impl Logistic {
         self.place = Place::Table;
         self.table = self.past_table();
         if !self.is_past() {
-            let table = MaskedTable::new(self.role, &self.study, self.run, self.plan.columns());
-            self.table = CheckedTable::new(self.role, table.keeping());
+            let table = MaskedTable::new(self.pair, &self.study, self.run, self.plan.columns());
+            self.table = CheckedTable::new(self.pair, table.keeping());
         }
         Ok(())
     }
@@ -613,13 +617,6 @@ fn masked<S: Storage>(past: usize, held: &mut Held<S>) -> Result<[bool; EXCHANGE
     Ok(masked)
 }
 
-fn after_row_canary(from: Role) -> Place {
-    match from {
-        Role::Alice => Place::RowCanary { from: Role::Bob },
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => Place::Share { from: Role::Alice },
-    }
-}
-
 /// In an exchange of the past the message has passed, and what is built here leaves no more.
 fn canary_message(share: Option<Elements>) -> Body {
     share.map_or(Body::Go, |canary| Body::Share(Share { canary, table: None }))
@@ -628,7 +625,8 @@ fn canary_message(share: Option<Elements>) -> Body {
 /// Intercept and slopes of both parties with their standard errors, Alice's first.
 fn coefficients(study: &Study<Vertical>, fit: &LogisticFit) -> Result<Vec<Coefficient>, Abort> {
     let refused = |error: crate::privacy::bounds::BoundsError| Abort::Bug(error.to_string());
-    let (alice, bob) = (study.row_bounds(Role::Alice).map_err(refused)?, study.row_bounds(Role::Bob).map_err(refused)?);
+    let (first, second) = (study.first(), Pair::of(study, study.first()).second());
+    let (alice, bob) = (study.row_bounds(first).map_err(refused)?, study.row_bounds(second).map_err(refused)?);
     let fitted = fit.on_original_scale([&alice, &bob], &study.outcome_bounds().map_err(refused)?);
     let (values, variances) = fitted.ok_or_else(|| Abort::Bug("the curvature has no inverse".to_string()))?;
     let known = match study.method.family {
@@ -637,9 +635,8 @@ fn coefficients(study: &Study<Vertical>, fit: &LogisticFit) -> Result<Vec<Coeffi
         Family::Poisson => false,
     };
     let error = |at: usize| known.then(|| variances[at].sqrt());
-    let named =
-        alice.names().iter().map(|name| (Role::Alice, name)).chain(bob.names().iter().map(|name| (Role::Bob, name)));
-    let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(values[0]), error(0))];
+    let named = alice.names().iter().map(|name| (first, name)).chain(bob.names().iter().map(|name| (second, name)));
+    let mut rows = vec![Coefficient::normal(INTERCEPT.to_string(), first, Some(values[0]), error(0))];
     rows.extend(
         named
             .enumerate()

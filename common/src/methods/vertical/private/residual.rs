@@ -8,7 +8,8 @@ use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::Role;
 use crate::methods::vertical::message::{Body, Estimates, Noised};
 use crate::methods::vertical::names;
-use crate::methods::vertical::plan::{Exchange, Fitted, Need, Outlook, Plan, Side};
+use crate::methods::vertical::pair::Pair;
+use crate::methods::vertical::plan::{Exchange, Fitted, Need, Outlook, Plan};
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows};
 use crate::privacy::ledger::Storage;
 use crate::privacy::mechanism::NoisedRelease;
@@ -33,7 +34,7 @@ enum Place {
 
 /// One side of the exchange of partial predictions.
 pub(super) struct Residual {
-    role: Role,
+    pair: Pair,
     rounds: u32,
     place: Place,
     exchange: Exchange,
@@ -41,12 +42,12 @@ pub(super) struct Residual {
 }
 
 impl Residual {
-    pub(super) fn new(role: Role, plan: Plan, rows: ClippedRows, outcome: ClippedOutcome) -> Result<Residual, Abort> {
+    pub(super) fn new(pair: Pair, plan: Plan, rows: ClippedRows, outcome: ClippedOutcome) -> Result<Residual, Abort> {
         let rounds = plan.setup().rounds;
         let exchange =
-            Exchange::new(plan, Side::of(role), rows, outcome).map_err(|error| Abort::Bug(error.to_string()))?;
-        let place = Place::Partial { round: 1, from: Role::Alice };
-        Ok(Residual { role, rounds, place, exchange, estimates: None })
+            Exchange::new(plan, pair.side(), rows, outcome).map_err(|error| Abort::Bug(error.to_string()))?;
+        let place = Place::Partial { round: 1, from: pair.first() };
+        Ok(Residual { pair, rounds, place, exchange, estimates: None })
     }
 
     pub(super) fn progress(&self) -> (&'static str, u32) {
@@ -61,8 +62,8 @@ impl Residual {
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
             Place::Partial { from, .. } => (from, "noised values"),
-            Place::Estimates { answered: false } => (Role::Bob, "noised estimates"),
-            Place::Estimates { answered: true } => (Role::Alice, "noised estimates"),
+            Place::Estimates { answered: false } => (self.pair.second(), "noised estimates"),
+            Place::Estimates { answered: true } => (self.pair.first(), "noised estimates"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -96,7 +97,7 @@ impl Residual {
             (Place::Partial { round, .. }, Body::Noised(noised)) => self.absorb_partial(held, round, &noised)?,
             (Place::Estimates { .. }, Body::Estimates(theirs)) => {
                 let shared = held.study.method.fit.coefficients == CoefficientTerms::Shared;
-                let peer = self.role.partner();
+                let peer = self.pair.peer();
                 let owned = theirs.slopes.iter().flatten().all(|row| row.party == peer);
                 if !theirs.shift.is_finite() || theirs.slopes.is_some() != shared || !owned {
                     return Err(PeerFault::Kind { came, expected: "those that the study shares" }.into());
@@ -124,17 +125,14 @@ impl Residual {
             row
         };
         // In one order at both parties, so that both print the same digits.
-        let (alice, bob) = match self.role {
-            Role::Alice => (&own, &theirs),
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => (&theirs, &own),
-        };
+        let (alice, bob) = if self.pair.leads() { (&own, &theirs) } else { (&theirs, &own) };
         let shift = alice.shift + bob.shift;
         let (alice, bob) = (alice.slopes.clone(), bob.slopes.clone());
         let mut coefficients = Vec::new();
         if alice.is_some() {
             let (_, outcome) = table.bounds();
             let intercept = outcome.centre() + shift;
-            coefficients.push(Coefficient::normal(INTERCEPT.to_string(), Role::Alice, Some(intercept), None));
+            coefficients.push(Coefficient::normal(INTERCEPT.to_string(), self.pair.first(), Some(intercept), None));
         }
         coefficients.extend(alice.into_iter().flatten().map(bare));
         coefficients.extend(bob.into_iter().flatten().map(bare));
@@ -154,9 +152,11 @@ impl Residual {
 
     fn advance(&mut self) {
         self.place = match self.place {
-            Place::Partial { round, from: Role::Alice } => Place::Partial { round, from: Role::Bob },
+            Place::Partial { round, from } if from == self.pair.first() => {
+                Place::Partial { round, from: self.pair.second() }
+            }
             Place::Partial { round, .. } if round < self.rounds => {
-                Place::Partial { round: round + 1, from: Role::Alice }
+                Place::Partial { round: round + 1, from: self.pair.first() }
             }
             Place::Partial { .. } => Place::Estimates { answered: false },
             Place::Estimates { answered: false } => Place::Estimates { answered: true },
@@ -182,7 +182,9 @@ impl Residual {
 
     fn fitted(&self, table: &Table) -> Result<Fitted, Abort> {
         let (rows, outcome) = table.bounds();
-        self.exchange.fitted(rows, outcome).ok_or_else(|| Abort::Bug("no estimate at the end".to_string()))
+        self.exchange
+            .fitted(self.pair.own(), rows, outcome)
+            .ok_or_else(|| Abort::Bug("no estimate at the end".to_string()))
     }
 
     /// The peer's partial prediction: whatever it holds, the residuals made of it are cut here.
@@ -197,7 +199,7 @@ impl Residual {
 }
 
 fn estimates(fitted: &Fitted) -> Estimates {
-    let party = fitted.side().role();
+    let party = fitted.party();
     let row = |slope: &crate::methods::vertical::plan::Slope| {
         Coefficient::normal(slope.term.clone(), party, Some(slope.estimate), Some(slope.std_error))
     };

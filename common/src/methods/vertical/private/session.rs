@@ -11,6 +11,7 @@ use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script,
 use crate::id::Role;
 use crate::methods::vertical::agree::{Agreement, Part};
 use crate::methods::vertical::message::{Body, Shared};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::plan::PrivatePlan;
 use crate::methods::vertical::session::Progress;
 use crate::privacy::ledger::{Ledger, LedgerError, Storage, keyed};
@@ -93,7 +94,9 @@ impl<S: Storage> PrivateSession<S> {
         let mut held =
             Held { role, place, study: Arc::clone(&study), setting, run, plan, terms: None, early, reserved };
         let course = match held.plan.clone() {
-            PrivatePlan::Residual(plan) => Course::Residual(Box::new(Residual::new(role, plan, rows, outcome)?)),
+            PrivatePlan::Residual(plan) => {
+                Course::Residual(Box::new(Residual::new(Pair::of(&study, role), plan, rows, outcome)?))
+            }
             PrivatePlan::Crossprod(plan) => {
                 Course::Crossprod(Box::new(Crossprod::new(plan, opening.run, rows, outcome, &mut held)?))
             }
@@ -156,7 +159,7 @@ impl<S: Storage> Script for PrivateScript<S> {
         match (self.place, &self.course) {
             (Place::Agreeing, _) => self.agreement.step(),
             (Place::Terms { answered }, _) => {
-                let speaker = if answered { self.first.partner() } else { self.first };
+                let speaker = if answered { self.held.study.peer(self.first) } else { self.first };
                 Some(Step { speaker, expected: "terms of a budget" })
             }
             (Place::Fitting, Course::Residual(residual)) => residual.step(),

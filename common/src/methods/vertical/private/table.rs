@@ -73,12 +73,7 @@ impl Table {
         };
         let mut taken: Vec<Column> = Vec::new();
         let mut values: Vec<f64> = Vec::with_capacity(rows * bounds.names().len());
-        let outcome = match (study.method.outcome.held_by, role) {
-            (HeldBy::One(_), Role::Bob | Role::Party(_)) => None,
-            (HeldBy::Both | HeldBy::All, _) | (HeldBy::One(_), Role::Alice | Role::Worker | Role::Coordinator) => {
-                Some(&study.method.outcome.column)
-            }
-        };
+        let outcome = study.has(role, &study.method.outcome).then_some(&study.method.outcome.column);
         for name in columns.iter().chain(outcome) {
             let column = frame.take(name).map_err(own)?;
             if refuse && let Some(row) = (0..rows).find(|row| column.values.is_missing(*row)) {
@@ -91,11 +86,10 @@ impl Table {
         }
         // The outcome is one number a row, and came last.
         let outcome = if outcome.is_some() { values.split_off(values.len() - rows) } else { Vec::new() };
-        let known = match (study.method.outcome.held_by, role) {
-            (HeldBy::Both | HeldBy::All, _) => true,
-            // Protected with her rows: a run says nothing about it, as about a row that cannot be used.
-            (HeldBy::One(_), Role::Alice) => refuse,
-            (HeldBy::One(_), Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator) => false,
+        let known = match study.method.outcome.held_by {
+            HeldBy::Both | HeldBy::All => true,
+            // Protected with its holder's rows: a run says nothing about it, as about a row that cannot be used.
+            HeldBy::One(holder) => holder == role && refuse,
         };
         if known {
             let name = &study.method.outcome.column;

@@ -238,7 +238,7 @@ impl Kept {
             run: self.run.clone(),
             version: VERSION.to_string(),
             role: Some(self.role),
-            parties: if study.is_of_several() { study.parties_in_order() } else { Vec::new() },
+            parties: if study.leader().is_some() { study.parties_in_order() } else { Vec::new() },
             family,
             link: family.link().to_string(),
             outcome: study.method.outcome.column.clone(),

@@ -24,9 +24,13 @@ const NO_COURSE: &str = "The fit follows from one table: there is no course.";
 const SEVERAL_REST_ON: &str = "sealed: no value of a row left in a readable form, and only declared tables opened; this rests on \
                                parties that follow the protocol and on a dealer that colludes with none of them";
 
-/// What Bob knows of Alice's columns, which no meter of single columns shows.
-const OF_ALICE: &str = "of alice's columns bob learns how well they together explain his own, and how his own relate to alice's column \
-                        means and, where he holds the outcome, to alice's part of the linear predictor";
+/// What the second of two parties knows of the first one's columns, which no meter of single columns shows.
+fn of_first([first, second]: [Role; 2]) -> String {
+    format!(
+        "of {first}'s columns {second} learns how well they together explain its own, and how its own relate to {first}'s column means and, \
+         where it holds the outcome, to {first}'s part of the linear predictor"
+    )
+}
 
 /// The same of several parties, at the leader and at another one, where the tables open to the leader or to all.
 fn of_several(leader: Role, role: Role, to_all: bool) -> String {
@@ -48,7 +52,7 @@ fn of_several(leader: Role, role: Role, to_all: bool) -> String {
 
 /// What the mode rests on.
 fn rests_on(report: &Report) -> &'static str {
-    if report.parties.is_empty() { RESTS_ON } else { SEVERAL_REST_ON }
+    if report.is_of_several() { SEVERAL_REST_ON } else { RESTS_ON }
 }
 
 /// Whether the fit follows from one table.
@@ -63,10 +67,10 @@ pub(super) fn course(report: &Report, section: Section) -> Section {
     }
     match plot::convergence(&report.trace, report.tol) {
         Some(picture) => section.figure(Some(picture), html! {
-            "The scaled gradient (certificate) at each point at which one opened to alice, and the relative change of the joint coordinates \
+            "The scaled gradient (certificate) at each point at which one opened to " (report.first()) ", and the relative change of the joint coordinates \
              to it. The fit ends when the gradient is at most the tolerance, after one more step from there."
         }),
-        None => section.remark(html! { "Not known on this side: the gradients opened to alice." }),
+        None => section.remark(html! { "Not known on this side: the gradients opened to " (report.first()) "." }),
     }
 }
 
@@ -95,12 +99,12 @@ pub fn predictable(report: &Report, role: Option<Role>, disclosure: &Disclosure)
     columns.truncate(NAMED_COLUMNS);
     let named: Vec<String> =
         columns.iter().map(|column| format!("{} ({})", visible(&column.term), r_squared(column.share))).collect();
-    let from = match report.parties.is_empty() {
-        true => {
+    let from = match report.is_of_several() {
+        false => {
             let peer = super::peer(report, role, "the other party");
             format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ")
         }
-        false => "all others together could predict, from their columns and what opened (R squared): ".to_string(),
+        true => "all others together could predict, from their columns and what opened (R squared): ".to_string(),
     };
     (!named.is_empty()).then(|| format!("{from}{}{more}", named.join(", ")))
 }
@@ -139,9 +143,9 @@ pub(super) fn no_account() -> Section {
 
 /// What the other side learns of the columns of one.
 fn about_columns(report: &Report, role: Option<Role>, disclosure: &Disclosure) -> Vec<String> {
-    let beside = match (report.parties.first(), role) {
-        (Some(leader), Some(role)) => Some(of_several(*leader, role, opens_to_all(report))),
-        (None, Some(Role::Alice)) => Some(OF_ALICE.to_string()),
+    let beside = match (report.leader_of_several(), role) {
+        (Some(leader), Some(role)) => Some(of_several(leader, role, opens_to_all(report))),
+        (None, Some(role)) if report.first() == role => Some(of_first(report.pair())),
         (None, _) | (Some(_), None) => None,
     };
     predictable(report, role, disclosure).into_iter().chain(beside).collect()
@@ -149,9 +153,9 @@ fn about_columns(report: &Report, role: Option<Role>, disclosure: &Disclosure) -
 
 /// Whether the tables of several parties have opened to all of them.
 fn opens_to_all(report: &Report) -> bool {
-    let leader = report.parties.first();
+    let leader = report.leader_of_several();
     let tables = report.disclosure.each(report.role).into_iter().flat_map(|(_, left)| &left.opened);
-    tables.filter(|opened| opened.what.starts_with(OF_PAIRS)).any(|opened| Some(&opened.to) != leader)
+    tables.filter(|opened| opened.what.starts_with(OF_PAIRS)).any(|opened| Some(opened.to) != leader)
 }
 
 /// Numbers that opened, of which those that opened to several parties are the same for each.
@@ -177,7 +181,7 @@ pub(super) fn left_here(disclosure: &Disclosure, sent: Option<u64>) -> String {
 /// What each party showed the other, on the page.
 pub(super) fn disclosure(report: &Report) -> Section {
     let all = report.disclosure.each(report.role);
-    let several = !report.parties.is_empty();
+    let several = report.is_of_several();
     let section = Section::new("Who saw what")
         .page(html! {
             p { strong { "Sealed: " } (rests_on(report).trim_start_matches("sealed: ")) "." }
@@ -211,7 +215,7 @@ pub(super) fn disclosure(report: &Report) -> Section {
             h3 { "Columns of " (name) }
             @for sentence in about_columns(report, *role, left) { p { (capitalised(&sentence)) "." } }
         });
-        let Some(picture) = plot::predicted(role.unwrap_or(Role::Alice), &left.columns, report.colours()) else { return section };
+        let Some(picture) = plot::predicted(role.unwrap_or(report.first()), &left.columns, report.colours()) else { return section };
         let caption = html! {
             @if several {
                 "R squared of the centred column on the columns of all others together, and on the outcome where they hold that, as the \
@@ -228,7 +232,7 @@ pub(super) fn disclosure(report: &Report) -> Section {
 
 /// Of several parties: what opened of whose columns to whom.
 fn learnt(report: &Report) -> Option<Vec<Column>> {
-    let leader = *report.parties.first()?;
+    let leader = report.leader_of_several()?;
     let left = |from: Role| report.disclosure.of(from).filter(|_| report.role.is_none_or(|own| own == from));
     let numbers = |from: Role, to: Role| {
         let opened = left(from)?.opened.iter().filter(|opened| opened.to == to);

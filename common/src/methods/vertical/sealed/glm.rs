@@ -28,6 +28,7 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::masked::{Kept, length, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Joint, JointKind, Product, ProductKind};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::products::{Columns, Public, RowExchange, VectorExchange, WeightedExchange, of_product};
 use crate::secure::basis::Basis;
 use crate::secure::kernel::Kernel;
@@ -140,7 +141,7 @@ enum Active {
 
 /// One side of the evaluations.
 pub(super) struct Glm {
-    role: Role,
+    pair: Pair,
     sizes: Sizes,
     /// Of the table, whose blocks the products are made with.
     table: Shape,
@@ -186,14 +187,14 @@ pub(super) struct Glm {
 impl Glm {
     /// Once the table is open and it is known which columns stay. `lead` is Alice's.
     pub(super) fn new(
-        role: Role,
+        pair: Pair,
         (sizes, table, allowed): (Sizes, Shape, u64),
         kept: Kept,
         map: Option<DMatrix<f64>>,
         lead: Option<Lead>,
     ) -> Glm {
         Glm {
-            role,
+            pair,
             sizes,
             table,
             allowed,
@@ -264,16 +265,16 @@ impl Glm {
 
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
-            Place::Point => (Role::Alice, "a point"),
-            Place::Range => (Role::Bob, "a range"),
+            Place::Point => (self.pair.first(), "a point"),
+            Place::Range => (self.pair.second(), "a range"),
             Place::Product => match &self.active {
                 Some(Active::Rows(_, exchange)) => return exchange.step(),
                 Some(Active::Vector(exchange)) => return exchange.step(),
                 Some(Active::Weighted(exchange)) => return exchange.step(),
                 None => return None,
             },
-            Place::Canary => (Role::Alice, "the share of a product's canary"),
-            Place::Shares => (Role::Bob, "shares of a product"),
+            Place::Canary => (self.pair.first(), "the share of a product's canary"),
+            Place::Shares => (self.pair.second(), "shares of a product"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -315,11 +316,11 @@ impl Glm {
                 let [range] = values[..] else { return Err(length("a range", values.len(), 1).into()) };
                 if range == NO_MORE {
                     let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
-                    lead.stop(End::LimitOfBob);
+                    lead.stop(End::LimitOfSecond);
                     self.place = Place::Point;
                     return Ok(());
                 }
-                self.settle(Role::Bob, range)
+                self.settle(self.pair.second(), range)
             }
             (Place::Product, body) => {
                 let columns = Columns { own: own.basis, received: &self.kept.received, public: own.public() };
@@ -369,7 +370,7 @@ impl Glm {
         }
         // A point without a gradient counts like one with it.
         if u64::from(self.points) >= self.allowed {
-            lead.stop(End::LimitOfAlice);
+            lead.stop(End::LimitOfFirst);
         }
         let Some((point, digits)) = lead.next() else {
             let end = lead.end();
@@ -386,7 +387,7 @@ impl Glm {
                 own.y.iter().fold(0.0_f64, |most, y| most.max(*y)).ln_1p().div_euclid(2f64.ln()) as u32 + 1
             }
         };
-        let point_here = Point::new(&self.sizes, Role::Alice, eta, intercept, size);
+        let point_here = Point::new(&self.sizes, true, eta, intercept, size);
         let mut values = vec![f64::from(size), point_here.range(), point_here.told()];
         values.extend_from_slice(point.rows(first + alice, bob).as_slice());
         self.point = Some(point_here);
@@ -412,8 +413,8 @@ impl Glm {
             None => gamma,
         };
         let eta = own.predictor(&gamma);
-        let mut point = Point::new(&self.sizes, Role::Bob, eta, told, size);
-        if !point.take_range(Role::Alice, range) {
+        let mut point = Point::new(&self.sizes, false, eta, told, size);
+        if !point.take_range(range) {
             return Err(wrong().into());
         }
         self.point = Some(point);
@@ -432,7 +433,7 @@ impl Glm {
             self.place = Place::Point;
             vec![NO_MORE]
         } else {
-            self.settle(Role::Bob, range).map_err(|_| out_of_order())?;
+            self.settle(self.pair.second(), range).map_err(|_| out_of_order())?;
             vec![range]
         };
         Ok(Body::Joint(Joint { what: JointKind::Range, values }))
@@ -442,7 +443,7 @@ impl Glm {
     /// another point or the end.
     fn settle(&mut self, of: Role, range: f64) -> Result<(), Refusal> {
         let point = self.point.as_mut().ok_or_else(out_of_order)?;
-        if self.role != of && !point.take_range(of, range) {
+        if self.pair.own() != of && !point.take_range(range) {
             let round = self.evaluations + 1;
             return Err(PeerFault::Value { what: "a range", expected: "one of the ranges", round }.into());
         }
@@ -487,15 +488,15 @@ impl Glm {
             return Ok(());
         };
         self.products += 1;
-        let (role, number) = (self.role, self.products);
+        let (pair, number) = (self.pair, self.products);
         let Kept { labels, seed, .. } = &mut self.kept;
         self.active = Some(match planned {
             Planned::Rows(kernel, shape) => {
-                Active::Rows(kernel, Box::new(RowExchange::new(role, number, shape, seed, labels)))
+                Active::Rows(kernel, Box::new(RowExchange::new(pair, number, shape, seed, labels)))
             }
-            Planned::Vector(shape) => Active::Vector(Box::new(VectorExchange::new(role, number, shape, seed, labels))),
+            Planned::Vector(shape) => Active::Vector(Box::new(VectorExchange::new(pair, number, shape, seed, labels))),
             Planned::Weighted(shape) => {
-                Active::Weighted(Box::new(WeightedExchange::new(role, number, shape, seed, labels)))
+                Active::Weighted(Box::new(WeightedExchange::new(pair, number, shape, seed, labels)))
             }
         });
         self.place = Place::Product;
@@ -517,7 +518,7 @@ impl Glm {
                 let point = self.point.as_ref().ok_or_else(out_of_order)?;
                 let (mut shares, canary) = exchange.finish(&point.feature(kernel, own.roots()))?;
                 self.canaries.push(canary);
-                let y = (self.role == Role::Alice).then_some(own.y);
+                let y = self.pair.leads().then_some(own.y);
                 point.complete(kernel, &mut shares, y, own.roots())?;
                 match (kernel, own.weights) {
                     (Kernel::Mean | Kernel::Weight, _) => self.vector = shares,

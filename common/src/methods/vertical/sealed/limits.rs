@@ -442,7 +442,7 @@ pub(super) fn shape_of(
 ) -> Result<Shape, Abort> {
     let leads = study.is_first(role);
     let (alice, bob) = if leads { (own, peer) } else { (peer, own) };
-    let others = if study.is_of_several() { "the others".to_string() } else { role.partner().to_string() };
+    let others = if study.is_of_several() { "the others".to_string() } else { study.peer(role).to_string() };
     for (who, columns) in [(role.to_string(), own), (others, peer)] {
         if columns == 0 {
             let of = if study.is_of_several() { "all parties" } else { "both" };

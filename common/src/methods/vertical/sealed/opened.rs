@@ -4,13 +4,14 @@ use super::folds::fold_numbers;
 use super::kept::{alice_numbers, placed_numbers};
 use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
+use crate::methods::vertical::pair::Pair;
 use crate::report::{OF_PAIRS, Opened};
 
 /// Who opens something to the peer, and what both parties have.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening {
-    /// Who opens.
-    pub role: Role,
+    /// Who opens, and to whom.
+    pub pair: Pair,
     /// Rows of the data.
     pub rows: u64,
     /// Alice's columns.
@@ -29,9 +30,10 @@ impl Opening {
         self.rows * self.alice.min(self.bob)
     }
 
-    /// A table that opens to the peer.
+    /// A table that opens to the peer; `{first}` and `{second}` stand for the names of the parties.
     pub fn one(&self, what: &str, [rows, columns]: [u64; 2], numbers: u64) -> Opened {
-        Opened { what: what.to_string(), rows, columns, numbers, unknowns: self.unknowns(), to: self.role.partner() }
+        let what = self.pair.named(what);
+        Opened { what, rows, columns, numbers, unknowns: self.unknowns(), to: self.pair.peer() }
     }
 
     /// Alice's columns and the outcome with Bob's, over all rows or fold by fold.
@@ -47,17 +49,17 @@ impl Opening {
     /// What opens for sub-models, beside the factor that Bob opens where there is a penalty.
     pub fn for_refits(&self, penalised: bool) -> Option<Opened> {
         let (alice, bob) = (self.alice, self.bob);
-        self.refit.then(|| match (self.role, penalised) {
-            (Role::Alice, _) => self.one(
-                "alice's factor with places, means and scales of her columns, and the outcome in their coordinates",
+        self.refit.then(|| match (self.pair.leads(), penalised) {
+            (true, _) => self.one(
+                "{first}'s factor with places, means and scales of its columns, and the outcome in their coordinates",
                 [alice + 5, alice + 1],
                 alice_numbers(alice as usize) as u64,
             ),
-            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, true) => {
-                self.one("places, means and scales of bob's columns", [3, bob], placed_numbers(bob as usize) as u64)
+            (false, true) => {
+                self.one("places, means and scales of {second}'s columns", [3, bob], placed_numbers(bob as usize) as u64)
             }
-            (Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator, false) => self.one(
-                "bob's factor with places, means and scales of his columns: with the table the cross-products of all columns",
+            (false, false) => self.one(
+                "{second}'s factor with places, means and scales of its columns: with the table the cross-products of all columns",
                 [bob + 4, bob],
                 (factor_numbers(bob as usize, 0) + placed_numbers(bob as usize)) as u64,
             ),
@@ -67,7 +69,7 @@ impl Opening {
     /// Points at which a gradient was to open, each with Bob's coordinates of his columns.
     pub fn points(&self, points: u64, columns: u64) -> [Opened; 2] {
         [
-            self.one("points: bob's coordinates and the intercept", [points, columns + 1], points * (columns + 1)),
+            self.one("points: {second}'s coordinates and the intercept", [points, columns + 1], points * (columns + 1)),
             self.one("ranges and kernels of the points", [points, 2], points * 2),
         ]
     }
@@ -93,13 +95,13 @@ impl Opening {
     fn along_with(&self, residual: &str, lambdas: u64, gradients: Vec<Opened>) -> Vec<Opened> {
         let (bob, folds) = (self.bob, self.folds);
         let mut opened = Vec::new();
-        match self.role {
-            Role::Alice => {
+        match self.pair.leads() {
+            true => {
                 opened.extend(gradients);
                 opened.extend(self.for_refits(true));
                 opened.push(self.one(
                     &format!(
-                        "bob's coefficients at every lambda, with lambda, {residual} and certificate, and what is known of his columns"
+                        "{{second}}'s coefficients at every lambda, with lambda, {residual} and certificate, and what is known of its columns"
                     ),
                     [lambdas + 1, bob + 3],
                     path_numbers(lambdas as usize, bob as usize) as u64,
@@ -109,21 +111,21 @@ impl Opening {
                     opened.push(self.one(what, [folds, lambdas], folds * lambdas));
                 }
             }
-            Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+            false => {
                 opened.push(self.table());
                 opened.push(self.one(
-                    "bob's factor: with the table the correlations of all columns",
+                    "{second}'s factor: with the table the correlations of all columns",
                     [bob + 1, bob],
                     factor_numbers(bob as usize, 0) as u64,
                 ));
                 if folds > 0 {
                     let (what, numbers) =
-                        ("products and sums of bob's columns, of each fold", fold_numbers(bob as usize));
+                        ("products and sums of {second}'s columns, of each fold", fold_numbers(bob as usize));
                     opened.push(self.one(what, [folds * bob, bob + 1], folds * numbers as u64));
                 }
                 opened.extend(self.for_refits(true));
                 opened.extend(gradients);
-                opened.push(self.one("bob's part of the intercept at every lambda", [lambdas, 1], lambdas));
+                opened.push(self.one("{second}'s part of the intercept at every lambda", [lambdas, 1], lambdas));
             }
         }
         opened

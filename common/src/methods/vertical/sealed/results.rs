@@ -17,12 +17,13 @@ use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{
     Deviances, Own, PERFORMANCE, VerticalFit, data_notes, in_order, model, own, unpenalised,
 };
+use crate::methods::vertical::pair::Pair;
 use crate::privacy::caution::{CUT, Caution};
 use crate::report::{ColumnDisclosure, Disclosure, Opened};
 use crate::secure::basis::OwnOutcome;
 use crate::secure::gaussian::{Part, Table};
 use crate::session::Abort;
-use crate::study::{CoefficientTerms, HeldBy};
+use crate::study::CoefficientTerms;
 
 /// The joint solution as one party sees it.
 pub(super) struct Joined {
@@ -234,14 +235,17 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
 
 /// What the study says of who sees the table: the same at all parties.
 fn both_note(work: &Work) -> Option<String> {
-    let note = || match work.study.is_of_several() {
+    let note = || {
+        match work.study.is_of_several() {
         true => format!(
             "the tables of all pairs open to every party, as the study says: each has solved from them by itself, and what {} told it of \
              the solution is what follows",
             work.study.first()
         ),
-        false => "the table opens to both parties, as the study says: bob has checked against it what alice told him"
-            .to_string(),
+        false => Pair::of(&work.study, work.role).named(
+            "the table opens to both parties, as the study says: {second} has checked against it what {first} told of the solution",
+        ),
+    }
     };
     work.study.guarantee.opens_to_both().then(note)
 }
@@ -285,7 +289,7 @@ fn notes(work: &Work) -> Vec<String> {
     dropped.sort_unstable();
     notes.extend(data_notes(&work.study, work.role, &work.encoded, &dropped));
     if let Some(solved) = &work.solved {
-        notes.extend(solved.note(work.study.method.family));
+        notes.extend(solved.note(Pair::of(&work.study, work.role), work.study.method.family));
         if work.leads && lacks_trials(work) {
             notes.push("likelihood: not computed, since weights or successes are no whole numbers".to_string());
         }
@@ -328,7 +332,7 @@ fn opening(work: &Work) -> Opening {
     let (alice, bob) = (work.shape.left as u64 - 1, work.shape.right as u64);
     let folds = work.folds.as_ref().map_or(0, |folds| folds.parts.len() as u64);
     let refit = for_refits::opens(work) && (!work.leads || work.study.guarantee.opens_to_both());
-    Opening { role: work.role, rows: work.rows as u64, alice, bob, folds, refit }
+    Opening { pair: Pair::of(&work.study, work.role), rows: work.rows as u64, alice, bob, folds, refit }
 }
 
 /// What opened to the other side, in order.
@@ -344,22 +348,22 @@ fn opened(work: &Work) -> Vec<Opened> {
     match work.leads {
         true => {
             if dependent {
-                all.push(one("what alice's columns leave of bob's", [bob, bob], bob * bob));
+                all.push(one("what {first}'s columns leave of {second}'s", [bob, bob], bob * bob));
             }
             if let Some(solved) = glm {
                 // A point that no gradient followed has left as well.
                 all.extend(opening.points(u64::from(solved.points), stay));
-                all.push(one("what alice's columns and the outcome hold of bob's", [stay, stay], stay * stay));
+                all.push(one("what {first}'s columns and the outcome hold of {second}'s", [stay, stay], stay * stay));
                 let covariance = if solved.inference() { stay + 1 } else { 0 };
                 let (columns, numbers) = (1 + covariance, stay * (1 + covariance));
-                all.push(one("bob's part of the solution with its covariance", [stay, columns], numbers));
+                all.push(one("{second}'s part of the solution with its covariance", [stay, columns], numbers));
                 return all;
             }
             all.extend(work.study.guarantee.opens_to_both().then(|| opening.table()));
             all.extend(opening.for_refits(false));
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
-                "bob's part of the solution with its covariance, and two sums",
+                "{second}'s part of the solution with its covariance, and two sums",
                 [stay, stay + 2],
                 stay * (stay + 2) + 2,
             ));
@@ -369,7 +373,7 @@ fn opened(work: &Work) -> Vec<Opened> {
             all.extend(opening.for_refits(false));
             if dependent {
                 let numbers = bob * stay + work.dropped().len() as u64;
-                all.push(one("which of bob's columns stay, and what they are", [bob, stay], numbers));
+                all.push(one("which of {second}'s columns stay, and what they are", [bob, stay], numbers));
             }
             if let Some(solved) = glm {
                 let columns = sizes.gradient();
@@ -382,10 +386,14 @@ fn opened(work: &Work) -> Vec<Opened> {
                     all.push(one(what, [1, numbers], numbers));
                 }
             }
-            all.push(one("bob's part of the intercept and of its variance", [1, 2], 2));
-            if glm.is_some() && work.study.method.outcome.held_by == HeldBy::Both {
+            all.push(one("{second}'s part of the intercept and of its variance", [1, 2], 2));
+            if glm.is_some() && work.study.method.outcome.held_by.is_shared() {
                 let numbers = sizes.along();
-                all.push(one("the outcome's product with bob's part of the linear predictor", [1, numbers], numbers));
+                all.push(one(
+                    "the outcome's product with {second}'s part of the linear predictor",
+                    [1, numbers],
+                    numbers,
+                ));
             }
         }
     }

@@ -30,6 +30,7 @@ use crate::methods::vertical::block::Scaling;
 use crate::methods::vertical::masked::{MaskedTable, length, out_of_order, peer_fault};
 use crate::methods::vertical::message::{Body, Joint, JointKind, Results, Share};
 use crate::methods::vertical::outcome::{VerticalFit, check_shown};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::methods::vertical::several::Exchange;
@@ -598,7 +599,7 @@ impl Work {
 
     /// At Alice: Bob's part of the intercept, and of a binomial or poisson fit with his outcome his part of the likelihood.
     fn take_means(&mut self, values: &[f64]) -> Result<Means, PeerFault> {
-        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        let both = self.study.method.outcome.held_by.is_shared();
         let expected = if self.solved.is_some() && both { 3 } else { 2 };
         let (Some((means, along)), true) = (values.split_first_chunk::<2>(), values.len() == expected) else {
             return Err(length("means", values.len(), expected));
@@ -733,7 +734,8 @@ impl Work {
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
         let sizes = Sizes::new(&self.study, self.rows, self.shape.left - 1, self.shape.right);
         let most = self.gradients(&sizes);
-        self.glm = Some(Box::new(Glm::new(self.role, (sizes, self.shape, most), kept, map, lead)));
+        self.glm =
+            Some(Box::new(Glm::new(Pair::of(&self.study, self.role), (sizes, self.shape, most), kept, map, lead)));
         self.place = Place::Evaluations;
         Ok(())
     }
@@ -742,7 +744,7 @@ impl Work {
     fn lead(&self) -> Result<Lead, Abort> {
         let missing = || Abort::Bug("the table is not open".to_string());
         let table = self.table.as_ref().filter(|table| !table.dependent());
-        let table = table.ok_or_else(|| dependent_beyond(false))?;
+        let table = table.ok_or_else(|| dependent_beyond(&self.study))?;
         let (mut joint, mut score) = table.joint(self.own.outcome.as_ref().ok_or_else(missing)?);
         if !self.study.method.intercept {
             (joint, score) = (joint.remove_row(0).remove_column(0), score.remove_row(0));
@@ -756,7 +758,7 @@ impl Work {
 
 /// The exchange of two parties; of a binomial or poisson fit with all that further products with the columns need.
 fn masked_table(study: &Study<Vertical>, role: Role, opening: &Opening, shape: Shape) -> MaskedTable {
-    let masked = MaskedTable::new(role, study, opening.run, shape);
+    let masked = MaskedTable::new(Pair::of(study, role), study, opening.run, shape);
     if study.method.family == Family::Gaussian { masked } else { masked.keeping() }
 }
 

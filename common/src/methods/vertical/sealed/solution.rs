@@ -10,10 +10,10 @@ use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
+use crate::methods::vertical::pair::Pair;
 use crate::report::TracePoint;
 use crate::secure::gaussian::{Answer, Means, Part, position};
 use crate::session::{Abort, PeerFault};
-use crate::study::HeldBy;
 
 /// The solution as one party sees it.
 pub(super) struct Solved {
@@ -49,18 +49,20 @@ impl Solved {
             (_, true) => Termination::Separation,
             (End::Converged, false) if dropped => Termination::CollinearAcrossParties,
             (End::Converged, false) => Termination::Converged,
-            (End::OutOfRange | End::Exhausted | End::LimitOfAlice | End::LimitOfBob, false) => Termination::MaxRounds,
+            (End::OutOfRange | End::Exhausted | End::LimitOfFirst | End::LimitOfSecond, false) => {
+                Termination::MaxRounds
+            }
         }
     }
 
     /// Why the fit ended before it converged, for the reader.
-    pub(super) fn note(&self, family: Family) -> Option<String> {
-        note(self.end, self.evaluations, family)
+    pub(super) fn note(&self, pair: Pair, family: Family) -> Option<String> {
+        note(self.end, pair, self.evaluations, family)
     }
 }
 
 /// Why a fit ended after this number of gradients before it converged, for the reader.
-pub(super) fn note(end: End, evaluations: u32, family: Family) -> Option<String> {
+pub(super) fn note(end: End, pair: Pair, evaluations: u32, family: Family) -> Option<String> {
     let limit = |who: Role| {
         format!(
             "{evaluations} gradients have opened, and the limits of {who} on what may open allow no further one: the fit ended before \
@@ -78,8 +80,8 @@ pub(super) fn note(end: End, evaluations: u32, family: Family) -> Option<String>
                 .to_owned(),
         ),
         End::Exhausted => Some(format!("{evaluations} gradients have opened without convergence")),
-        End::LimitOfAlice => Some(limit(Role::Alice)),
-        End::LimitOfBob => Some(limit(Role::Bob)),
+        End::LimitOfFirst => Some(limit(pair.first())),
+        End::LimitOfSecond => Some(limit(pair.second())),
     }
 }
 
@@ -194,7 +196,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
 
 /// At Bob, where he has the outcome of a binomial or poisson fit: the outcome times his part of the linear predictor.
 pub(super) fn along(work: &Work) -> Vec<f64> {
-    let Some(solved) = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by == HeldBy::Both) else {
+    let Some(solved) = work.solved.as_ref().filter(|_| work.study.method.outcome.held_by.is_shared()) else {
         return Vec::new();
     };
     let gamma = match &work.reduction {

@@ -2,6 +2,7 @@
 //!
 //! Everything here is public. The number of rows comes from the parties when they have compared them.
 
+use super::sealed::ONLY_OF_TWO;
 use super::{Acceleration, CoefficientTerms, FitTerms, Vertical};
 use crate::data::declared::DeclaredFormula;
 use crate::glm::Family;
@@ -142,23 +143,20 @@ impl Study<Vertical> {
                 residual,
                 format!(
                     "is \"residual\", as where none is named, which {}; or name `mechanism = \"crossprod\"`",
-                    self.only_of_two()
+                    ONLY_OF_TWO
                 ),
             ),
             (
                 "model.family",
                 other_family,
-                format!("is {family}: in private mode a {family} fit {}", self.only_of_two()),
+                format!("is {family}: in private mode a {family} fit {}", ONLY_OF_TWO),
             ),
             (
                 "outcome.held_by",
                 held_by.is_alone(),
-                match self.method.parties.len() {
-                    2 => format!("is one party: in private mode that {}", self.only_of_two()),
-                    _ => "is one party: private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not \
-                          protected from any"
-                        .to_string(),
-                },
+                "is one party: private mode of several parties needs the outcome at all of them (`held_by = \"all\"`); it is not \
+                 protected from any"
+                    .to_string(),
             ),
         ];
         match refused.into_iter().find(|(_, given, _)| *given) {

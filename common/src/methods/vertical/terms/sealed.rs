@@ -76,17 +76,19 @@ impl SealedTerms {
     fn check(&self, method: &Vertical) -> Result<(), StudyError> {
         let family = method.family;
         let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
-        let only_alice = match (self.opens, family) {
+        let first = method.first();
+        let opens = if method.is_of_several() { self.opens } else { self.opens.of_two() };
+        let only_first = match (opens, family) {
             // What several parties cannot have is refused below, whatever opens.
             (OpensTo::Alice | OpensTo::All, _) => None,
             (OpensTo::Both, Family::Binomial | Family::Poisson) => Some(format!(
-                "is both: a sealed {family} fit is led by alice, to whom alone its table and gradients open in this version"
+                "is both: a sealed {family} fit is led by {first}, to whom alone its table and gradients open in this version"
             )),
             (OpensTo::Both, Family::Gaussian) => folds.then(|| {
-                "is both: the tables of folds open to alice alone in this version; leave `penalty.cv` out".to_owned()
+                format!("is both: the tables of folds open to {first} alone in this version; leave `penalty.cv` out")
             }),
         };
-        if let Some(problem) = only_alice {
+        if let Some(problem) = only_first {
             return Err(value("sealed.opens", problem));
         }
         self.check_refit(method)?;
@@ -105,6 +107,9 @@ impl SealedTerms {
         }
     }
 }
+
+/// Whom what several parties cannot do is for.
+pub(super) const ONLY_OF_TWO: &str = "is for two parties in this version";
 
 impl SealedTerms {
     /// Refuses sub-models where no table decides them, or where they would show coefficients that the study keeps apart.
@@ -147,10 +152,12 @@ impl Study<Vertical> {
                 "weights.held_by",
                 method.weights.as_ref().is_some_and(|weights| weights.held_by.is_alone()),
                 match self.is_of_several() {
-                    true => "is one party: in sealed mode all parties scale their rows by the weights, so all must hold them",
-                    false => "is alice: in sealed mode both parties scale their rows by the weights, so both must hold them",
-                }
-                .to_owned(),
+                    true => "is one party: in sealed mode all parties scale their rows by the weights, so all must hold them".to_owned(),
+                    false => format!(
+                        "is {}: in sealed mode both parties scale their rows by the weights, so both must hold them",
+                        method.first()
+                    ),
+                },
             ),
             ("fit.acceleration", *acceleration != Acceleration::default(), rounds()),
             ("fit.tol", *tol != default.tol, rounds()),
@@ -162,16 +169,12 @@ impl Study<Vertical> {
         }
     }
 
-    /// Refuses what sealed mode has for alice and bob only.
+    /// Refuses what sealed mode has for two parties only.
     fn check_sealed_several(&self, terms: &SealedTerms) -> Result<(), StudyError> {
-        let (method, two) = (&self.method, self.only_of_two());
+        let (method, two) = (&self.method, ONLY_OF_TWO);
         let family = method.family;
-        let why = match method.parties.len() {
-            2 => "",
-            _ => {
-                "; what its gradients need of three parties' shares would show two of them together the mean of every row"
-            }
-        };
+        let why =
+            "; what its gradients need of three parties' shares would show two of them together the mean of every row";
         let refused = [
             ("model.family", family != Family::Gaussian, format!("is {family}: a sealed {family} fit {two}{why}")),
             ("penalty", method.penalty.is_some(), format!("is given: a penalty in sealed mode {two}")),
@@ -186,16 +189,6 @@ impl Study<Vertical> {
         match refused.into_iter().find(|(_, given, _)| *given) {
             Some((key, _, problem)) => Err(value(key, problem)),
             None => Ok(()),
-        }
-    }
-
-    /// Whom what only alice and bob can do is for, with the way out where there are two parties by other names.
-    pub(super) fn only_of_two(&self) -> &'static str {
-        match self.method.parties.len() {
-            2 => {
-                "is for two parties that the study names alice and bob, in this version: name them so, their certificates may stay as they are"
-            }
-            _ => "is for two parties, alice and bob, in this version",
         }
     }
 

@@ -1,6 +1,7 @@
 //! Private studies of two parties: bounds, plans, designs, and what is refused.
 
 use super::*;
+use crate::methods::vertical::pair::Pair;
 use crate::study::tests::{vertical, written};
 use crate::study::{ColumnTerms, Study};
 
@@ -42,7 +43,7 @@ fn bounds_terms_and_plan_follow_from_the_study_and_the_number_of_rows() {
     assert_eq!(study.row_bounds(Role::Alice).unwrap().names(), ["age", "smokerTRUE"]);
     assert_eq!(study.row_bounds(Role::Bob).unwrap().names(), ["regionsouth", "regionwest"]);
     let plan = study.private_plan(1_000).unwrap();
-    let side = crate::methods::vertical::plan::Side::of;
+    let side = |role| Pair::of(&study, role).side();
     assert_eq!((plan.width(side(Role::Alice)), plan.width(side(Role::Bob))), (3, 2));
     let cap = study.run_budget(1_000).unwrap().cap();
     for side in [crate::methods::vertical::plan::Side::Alice, crate::methods::vertical::plan::Side::Bob] {
@@ -304,7 +305,7 @@ fn the_mechanism_crossprod_refuses_rounds_and_cuts_and_takes_an_outcome_at_alice
     let plan = study.private_plan(1_000).unwrap();
     let cap = study.run_budget(1_000).unwrap().cap();
     for role in [Role::Alice, Role::Bob] {
-        let side = crate::methods::vertical::plan::Side::of(role);
+        let side = Pair::of(&study, role).side();
         assert!(plan.releases(side).charge() <= cap && plan.releases(side).charge() > 0.999 * cap);
     }
     // Masks may be dealt by somebody apart from the coordinator, where masks are dealt.
@@ -333,7 +334,7 @@ fn the_mechanism_crossprod_takes_a_binomial_outcome_and_refuses_what_is_not_prov
     let plan = study.private_plan(1_000).unwrap();
     let cap = study.run_budget(1_000).unwrap().cap();
     for role in [Role::Alice, Role::Bob] {
-        let side = crate::methods::vertical::plan::Side::of(role);
+        let side = Pair::of(&study, role).side();
         assert!(plan.releases(side).charge() <= cap && plan.releases(side).charge() > 0.98 * cap);
         assert_eq!(plan.lines(side).len(), 6);
     }

@@ -32,14 +32,14 @@ pub(in super::super) enum End {
     /// Too many evaluations.
     Exhausted,
     /// Alice's limits allow no further numbers to open.
-    LimitOfAlice,
+    LimitOfFirst,
     /// Bob's limits allow none.
-    LimitOfBob,
+    LimitOfSecond,
 }
 
 impl End {
     pub(super) const ALL: [End; 5] =
-        [End::Converged, End::OutOfRange, End::Exhausted, End::LimitOfAlice, End::LimitOfBob];
+        [End::Converged, End::OutOfRange, End::Exhausted, End::LimitOfFirst, End::LimitOfSecond];
 
     /// What is said to the peer.
     pub(super) fn code(self) -> u8 {
@@ -47,8 +47,8 @@ impl End {
             End::Converged => 0,
             End::OutOfRange => 1,
             End::Exhausted => 2,
-            End::LimitOfAlice => 3,
-            End::LimitOfBob => 4,
+            End::LimitOfFirst => 3,
+            End::LimitOfSecond => 4,
         }
     }
 }
@@ -308,7 +308,7 @@ impl Lead {
             let separated = match self.end() {
                 End::OutOfRange => true,
                 End::Exhausted => self.spread(&point) > STEEP,
-                End::Converged | End::LimitOfAlice | End::LimitOfBob => false,
+                End::Converged | End::LimitOfFirst | End::LimitOfSecond => false,
             };
             let separated = separated && self.family == Family::Binomial;
             let along = self.along(&point);

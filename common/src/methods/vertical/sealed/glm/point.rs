@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::Sizes;
 use crate::glm::Family;
-use crate::id::Role;
 use crate::secure::budget;
 use crate::secure::kernel::{self, CLASSES, Factors, Kernel, Part, Separated, TOLERANCES};
 use crate::secure::product::Blocks;
@@ -24,7 +23,8 @@ pub(super) struct Point {
     family: Family,
     weighted: bool,
     penalised: bool,
-    role: Role,
+    /// Whether this is the party whose factors come first: alice, or the leader.
+    leads: bool,
     /// The own part of the linear predictor. Once the ranges are settled, with the intercept at the party that adds it.
     eta: Vec<f64>,
     intercept: f64,
@@ -47,17 +47,13 @@ pub(in super::super) fn cut(eta: &mut [f64], range: Option<f64>) -> bool {
     beyond
 }
 
-fn place(role: Role) -> usize {
-    usize::from(role != Role::Alice)
-}
-
 impl Point {
     /// With the own range. `intercept` is what this party knows of it.
-    pub(super) fn new(sizes: &Sizes, role: Role, mut eta: Vec<f64>, intercept: f64, size: u32) -> Point {
+    pub(super) fn new(sizes: &Sizes, leads: bool, mut eta: Vec<f64>, intercept: f64, size: u32) -> Point {
         let family = sizes.family;
         let largest =
             |eta: &[f64], of: fn(f64) -> f64| eta.iter().fold(f64::NEG_INFINITY, |most, eta| most.max(of(*eta)));
-        if family == Family::Poisson && role == Role::Alice {
+        if family == Family::Poisson && leads {
             eta.iter_mut().for_each(|eta| *eta += intercept);
         }
         let cut = cut(&mut eta, sizes.range);
@@ -69,14 +65,14 @@ impl Point {
             Family::Poisson => largest(&eta, |eta| eta).ceil().clamp(-MOST, MOST),
         });
         let mut ranges = [0.0; 2];
-        ranges[place(role)] = range;
+        ranges[usize::from(!leads)] = range;
         let (weighted, penalised) = (sizes.weighted, sizes.lambdas.is_some());
-        Point { family, weighted, penalised, role, eta, intercept, size, ranges, stated, cut }
+        Point { family, weighted, penalised, leads, eta, intercept, size, ranges, stated, cut }
     }
 
     /// The own range: a class, or the smallest whole number above the own part; that of the study where it fixes one.
     pub(super) fn range(&self) -> f64 {
-        self.ranges[place(self.role)]
+        self.ranges[usize::from(!self.leads)]
     }
 
     /// Whether the own part was beyond the range that the study fixes.
@@ -92,9 +88,9 @@ impl Point {
         }
     }
 
-    /// Takes the range of a party; false where there is no such range.
-    pub(super) fn take_range(&mut self, of: Role, range: f64) -> bool {
-        self.ranges[place(of)] = range;
+    /// Takes the range of the other party; false where there is no such range.
+    pub(super) fn take_range(&mut self, range: f64) -> bool {
+        self.ranges[usize::from(self.leads)] = range;
         if let Some(stated) = self.stated {
             return range == stated;
         }
@@ -114,7 +110,7 @@ impl Point {
     /// The factors that this party has.
     fn part(&self) -> Part {
         let alice = self.ranges[0] <= self.ranges[1];
-        if alice == (self.role == Role::Alice) { Part::Polynomials } else { Part::Functions }
+        if alice == self.leads { Part::Polynomials } else { Part::Functions }
     }
 
     /// In a binomial fit; none where both ranges are beyond all classes.
@@ -176,9 +172,9 @@ impl Point {
             (Family::Gaussian | Family::Binomial, None) | (Family::Poisson, _) => {
                 let [alice, bob] = self.ranges;
                 // Both parties' factors have the same largest size, so that both have the same digits.
-                let above = if self.role == Role::Alice { bob - alice } else { alice - bob };
+                let above = if self.leads { bob - alice } else { alice - bob };
                 let shift = above / 2.0;
-                Feature::Exponential { eta: &self.eta, shift, roots: roots.filter(|_| self.role == Role::Alice) }
+                Feature::Exponential { eta: &self.eta, shift, roots: roots.filter(|_| self.leads) }
             }
         }
     }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
-use crate::id::Role;
 use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, over_folds};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::sealed::penalised::{Fit, Path};
 use crate::methods::vertical::sealed::session::Work;
 use crate::report::{ColumnDisclosure, Disclosure, Opened, PathCoefficient, PathPoint};
@@ -150,7 +150,7 @@ fn disclosure(work: &Work, path: &Path) -> Disclosure {
 
 /// Why a binomial or poisson fit ended early, and where.
 fn unfinished(work: &Work, path: &Path, end: End) -> Vec<String> {
-    let why = solution::note(end, work.rounds(), work.study.method.family);
+    let why = solution::note(end, Pair::of(&work.study, work.role), work.rounds(), work.study.method.family);
     let lambdas = work.study.method.penalty.as_ref().map_or(1, count);
     let reached = path.fits.iter().filter(|fit| fit.deviance.is_some()).count();
     let which = (why.is_some() && lambdas > 1).then(|| match reached {
@@ -169,9 +169,9 @@ fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     };
     let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
     let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
-    let between = match work.role {
-        Role::Alice => opening.points(points, opening.bob).to_vec(),
-        Role::Bob | Role::Party(_) | Role::Worker | Role::Coordinator => {
+    let between = match work.leads {
+        true => opening.points(points, opening.bob).to_vec(),
+        false => {
             let mut all = opening.gradients([gradients, points], sizes.gradient()).to_vec();
             let sums = glm.sums();
             all.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));

@@ -6,12 +6,13 @@ use super::{Place, Work};
 use crate::conversation::Refusal;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
+use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::sealed::reduction::read_reduction;
 use crate::methods::vertical::sealed::results::Joined;
 use crate::methods::vertical::sealed::solution;
 use crate::secure::gaussian::{Answer, Part, Reduction, Table, across};
 use crate::session::{Abort, PeerFault};
-use crate::study::HeldBy;
+use crate::study::{Study, Vertical};
 
 impl Work {
     /// Alice's next step with the open table; none where she names points from here on.
@@ -29,8 +30,7 @@ impl Work {
             let lead = self.lead()?;
             return self.begin_evaluations(Some(lead)).map(|()| None);
         }
-        let several = self.several.is_some();
-        let solution = table.solve(outcome).ok_or_else(|| dependent_beyond(several))?;
+        let solution = table.solve(outcome).ok_or_else(|| dependent_beyond(&self.study))?;
         let answer = solution.answer(&self.own.factor, &self.means_of(&[]));
         let mut values = answer.part.gamma.as_slice().to_vec();
         values.extend_from_slice(answer.part.covariance.as_slice());
@@ -149,7 +149,7 @@ impl Work {
     /// At Alice, where she has one column only: R squared of it on Bob's columns, and on the outcome where he holds it.
     pub(in super::super) fn only_share(&self) -> Option<f64> {
         let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
-        let both = self.study.method.outcome.held_by == HeldBy::Both;
+        let both = self.study.method.outcome.held_by.is_shared();
         (table.left() == 1).then(|| table.only(outcome, both))
     }
 
@@ -177,7 +177,10 @@ impl Work {
     }
 }
 
-pub(super) fn dependent_beyond(several: bool) -> Abort {
-    let whose = if several { "one party depend on those of the others" } else { "bob depend on those of alice" };
+pub(super) fn dependent_beyond(study: &Study<Vertical>) -> Abort {
+    let whose = match study.is_of_several() {
+        true => "one party depend on those of the others".to_string(),
+        false => Pair::of(study, study.first()).named("{second} depend on those of {first}"),
+    };
     Abort::Data(format!("columns of {whose} beyond what can be set aside; leave some out"))
 }
