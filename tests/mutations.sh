@@ -197,11 +197,19 @@ mutate "budgets that do not fall" common/src/privacy/mechanism/records.rs \
     's/self\.epsilon \/ place\.powf\(self\.epsilon_exponent\)/self.epsilon/' mechanism::records
 mutate "a budget of the first of the places that share it" common/src/privacy/mechanism/records.rs \
     's/place \| \(\(1 << lower\) - 1\)/place \& !((1 << lower) - 1)/' mechanism::records
+mutate "a person who has spent more than the run charged" common/src/privacy/ledger/filter.rs \
+    's/next\.most > next\.room/false/' privacy::ledger::tests::filter
+mutate "a second account of one run passes a checkpoint" common/src/privacy/ledger/filter.rs \
+    's/next\.messages <= before\.messages/next.messages < before.messages/' privacy::ledger::tests::filter
 where=(-p fedreg-party --lib)
 mutate "a person's spend that is not stored" party/src/worker/persons.rs \
     's/i64::try_from\(after\)/i64::try_from(after.min(1))/' worker::persons
 mutate "records that leave beyond the budget" party/src/worker/persons.rs \
     's/charge\(digest, place\)\.map_err\(wrong\)\?/(charge(digest, place).map_err(wrong)? || true)/' worker::persons
+mutate "a store without the ledger's word goes on" party/src/worker/persons.rs \
+    's/let Some\(Checkpoint \{ messages, word, \.\. \}\) = last else/let Some(Checkpoint { messages, word, .. }) = last.filter(|_| false) else/' worker::private
+mutate "a word of another store is taken for the ledger's" party/src/worker/persons.rs \
+    's/lower\(hex\(nonce\)\) = \?3/?3 = ?3/' worker::private
 mutate "places counted anew after a restart" party/src/worker/persons.rs \
     's/DO UPDATE SET records = records \+ \?2 RETURNING/DO UPDATE SET records = ?2 RETURNING/' worker::persons
 where=(-p fedreg-common --lib)

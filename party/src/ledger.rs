@@ -12,20 +12,22 @@
 mod anchors;
 mod files;
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
+use fedreg_common::session::Abort;
 use fedreg_proto::output::durable_folder;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
 use self::anchors::AnchorFile;
 pub use self::anchors::{beside, default_anchor};
 pub use self::files::{DataFile, register, use_file};
-use crate::output::{make_own, own_file};
+use crate::failure::Failure;
+use crate::output::{OutputError, make_own, own_file};
 
 /// How long a process waits for another one's transaction.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -258,6 +260,10 @@ impl Storage for LedgerFile {
     fn now(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }
+
+    fn name(&self) -> String {
+        self.place.name()
+    }
 }
 
 impl Place {
@@ -332,6 +338,26 @@ impl Place {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StorageError::ReadOnly { place },
             _ => StorageError::Unreadable { place, reason: error.to_string() },
         }
+    }
+}
+
+/// Keeps every other stream off a ledger for as long as the file lives, whatever its state folder. A process that is killed lets go.
+///
+/// # Errors
+/// Another process streams on this ledger; a file that cannot be made.
+pub(crate) fn stream_alone(ledger: &LedgerFile) -> Result<File, Failure> {
+    let Place { ledger, anchor } = &ledger.place;
+    let path = beside(anchor, "stream.lock");
+    let failed = |source| OutputError { path: path.clone(), source };
+    let file = own_file().truncate(false).write(true).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Abort::Refused(format!(
+            "another process streams on the privacy ledger {}: a ledger has one stream at a time, so wait for the other one or end it",
+            ledger.display()
+        ))
+        .into()),
+        Err(TryLockError::Error(source)) => Err(failed(source).into()),
     }
 }
 

@@ -9,7 +9,9 @@ use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::penalty::PATH;
 use fedreg_common::methods::vertical::plan::Outlook;
 use fedreg_common::privacy::accountant::{Accountant, Budget};
-use fedreg_common::privacy::ledger::{Account, Before, Ledger, LedgerError, PersonDigests, Registration, Unreleased};
+use fedreg_common::privacy::ledger::{
+    Account, Before, Checkpoint, Ledger, LedgerError, PersonDigests, Registration, Unreleased,
+};
 use fedreg_common::privacy::mechanism::{Receipt, ReleasePlan};
 use fedreg_common::session::Abort;
 use fedreg_common::study::{ErrorTable, ErrorsByMechanism, Mechanism, PrivacyTerms, Search};
@@ -181,7 +183,10 @@ pub(crate) fn run<C, O: PlanFlags>(
             terms.apply((keeper.terms)(&mut config));
             let (account, [path, _]) = ((keeper.register)(role, &config)?, (keeper.places)(&config)?);
             let (name, place) = (&account.data_set, path.display());
-            format!("data set `{name}` is registered in {place}\n{}", Standing::of(&account, Vec::new()).lines())
+            format!(
+                "data set `{name}` is registered in {place}\n{}",
+                Standing::of(&account, Vec::new(), Vec::new()).lines()
+            )
         }
         PrivacyCommand::Plan { overrides, rows, format } => (keeper.plan)(role, &load(overrides)?, *rows, *format)?,
         PrivacyCommand::Status { overrides, format } => {
@@ -295,16 +300,19 @@ struct Standing {
     epsilon_spent_exact: f64,
     /// Runs of which nothing was stored, so that nothing of them has left.
     unreleased: Vec<Unreleased>,
+    /// The last checkpoint of each stream's account of its persons.
+    checkpoints: Vec<Checkpoint>,
 }
 
 impl Standing {
-    fn of(account: &Account, unreleased: Vec<Unreleased>) -> Standing {
+    fn of(account: &Account, unreleased: Vec<Unreleased>, checkpoints: Vec<Checkpoint>) -> Standing {
         Standing {
             left: account.left(),
             epsilon_spent_zcdp: account.epsilon_spent(Accountant::Zcdp),
             epsilon_spent_exact: account.epsilon_spent(Accountant::Exact),
             account: account.clone(),
             unreleased,
+            checkpoints,
         }
     }
 
@@ -319,8 +327,21 @@ impl Standing {
                 ),
             });
         }
+        for checkpoint in &self.checkpoints {
+            text.push_str(&checkpoint_line(checkpoint));
+        }
         text
     }
+}
+
+/// The last checkpoint of a stream in words; shares are rounded up.
+fn checkpoint_line(Checkpoint { run, sequence, messages, most, room, .. }: &Checkpoint) -> String {
+    let share = (1000.0 * *most as f64 / (*room).max(1) as f64).ceil() / 10.0;
+    let plural = if *messages == 1 { "" } else { "s" };
+    format!(
+        "  filter     run {run}: at its last checkpoint (number {sequence}), after {messages} message{plural}, no person had spent more \
+         than {share:.1} % of what the run charged\n"
+    )
 }
 
 /// What a ledger knows of a data set.
@@ -360,7 +381,11 @@ fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
     let registered = ledger.accounts().map(|account| {
         let Before { runs, numbers } = opened.remove(account.data_set.as_str()).unwrap_or_default();
         DataSet {
-            budget: Some(Standing::of(account, ledger.unreleased(&account.data_set))),
+            budget: Some(Standing::of(
+                account,
+                ledger.unreleased(&account.data_set),
+                ledger.checkpoints(&account.data_set),
+            )),
             name: None,
             numbers_opened: numbers,
             runs_opened: runs,

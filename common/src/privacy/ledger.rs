@@ -38,6 +38,13 @@
 //! The guarantee is the cap. The running sum is bookkeeping and no guarantee of its own, because later charges may depend on
 //! earlier results.
 //!
+//! # The filter of a stream
+//!
+//! The ledger charges a stream once, and what each person has spent of that charge is counted elsewhere. [`Ledger::filter`] puts
+//! checkpoints of that account into the chain: how many messages it has counted, a word that only the account at that message has,
+//! and the most that one person has spent. An account that does not have the last word is refused by its holder, and of two copies
+//! of one account the second that comes to a checkpoint is refused here.
+//!
 //! # What is detected
 //!
 //! A record that was changed or removed in the middle breaks the chain. A chain that was cut at the end, replaced or
@@ -45,6 +52,7 @@
 //! changes both consistently is not detected: a party's own administrators are outside the definition.
 
 mod error;
+mod filter;
 mod openings;
 mod persons;
 mod state;
@@ -55,6 +63,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
+pub use self::filter::Checkpoint;
 pub use self::openings::{Before, Opening, TableRows};
 use self::persons::is_anyone;
 pub use self::persons::{PersonDigester, PersonDigests, canonical_id, keyed};
@@ -835,6 +844,9 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
         let entry = serde_json::from_str(&record.body).ok().filter(|_| {
             record.sequence == sequence && Record::link(&previous, record.at, record.body.clone()) == record
         });
+        if let Some(Entry::Filtered(checkpoint)) = &entry {
+            state.may_follow(checkpoint).map_err(|reason| checkpoint.refused(&storage.name(), reason))?;
+        }
         entry.and_then(|entry| state.apply(entry)).ok_or(LedgerError::Broken { sequence })?;
         hashes.push(record.hash);
     }

@@ -267,6 +267,9 @@ impl Driver {
             }
             Act::Finish(warnings) => {
                 warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                if let Ok(charged) = charged {
+                    charged.end()?;
+                }
                 None
             }
         })

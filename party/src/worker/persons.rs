@@ -1,10 +1,25 @@
 //! The persons of a stream: what each has spent, and the message that is on its way.
+//!
+//! # The ledger's checkpoints
+//!
+//! The account is a file that can be copied, so the ledger has the last word on it ([`Ledger::filter`]): at some messages
+//! ([`is_checkpoint`]) it takes down the nonce of that message, and this store keeps the nonces of all of them (`words`). A store without
+//! the nonce that the ledger's last checkpoint has is not the one that was there, or an older one, and is refused ([`Persons::prove`]).
+//!
+//! The order is: the message, its spends and its nonce are committed here; the checkpoint is written in the ledger; the message is sent.
+//! Each is synced before the next. So the ledger never has a word that a power cut can take away from the store, and a process that was
+//! killed leaves one of two states. The store has a word more than the ledger: the next start writes that checkpoint, before anything of
+//! the run is sent. Or they are level. An honest party goes on from either. A store that was put back to before the last checkpoint lacks
+//! its word. One that was put back to after it, with the mark, can spend again what the messages behind the checkpoint had spent, and
+//! nothing more: at the next checkpoint one account of the run goes on, and any other is refused.
+//!
+//! [`Ledger::filter`]: fedreg_common::privacy::ledger::Ledger::filter
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use fedreg_common::privacy::ledger::{canonical_id, keyed};
+use fedreg_common::privacy::ledger::{Checkpoint, canonical_id, keyed};
 use fedreg_common::privacy::mechanism::records::{Costs, NoisedRecords, PerRecord, Spending, admit};
 use fedreg_common::privacy::sampler::fresh_key;
 use fedreg_common::session::Abort;
@@ -15,17 +30,32 @@ use crate::ledger::beside;
 use crate::output::{OutputError, make_own, own_file};
 
 /// `persons.records` is what a person has spent: a number of records, or parts of the budget where records have budgets of their own; `places` has
-/// the runs whose records have, and how many were noised.
+/// the runs whose records have, and how many were noised; `most` has what the person of a run who spent most has spent, `words` the nonces
+/// of the messages at which the ledger has checkpoints, or is about to, and what `most` was then.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS messages (run TEXT PRIMARY KEY, number INTEGER NOT NULL, nonce BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS places (run TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS most (run TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS words (run TEXT, number INTEGER, nonce BLOB NOT NULL, most INTEGER NOT NULL, PRIMARY KEY (run, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
 ";
 
+/// Keeps the nonce of a run's last message for a checkpoint.
+const KEEP_WORD: &str = "INSERT OR IGNORE INTO words (run, number, nonce, most) SELECT m.run, m.number, m.nonce, coalesce(t.records, 0) \
+    FROM messages m LEFT JOIN most t ON t.run = m.run WHERE m.run = ?1";
+
 /// How many messages of a run were kept, and a word that only their last one has.
 type Count = (u64, [u8; 32]);
+
+/// Messages between two checkpoints, once so many were counted; they double before.
+const APART: u64 = 1024;
+
+/// Whether the ledger has a checkpoint when so many messages of a run were counted.
+fn is_checkpoint(messages: u64) -> bool {
+    messages.is_multiple_of(APART) || (messages < APART && messages.is_power_of_two())
+}
 
 /// How far a run has come, in a file beside the ledger's anchor: an older copy of the store, put back by hand, is behind it.
 ///
@@ -86,6 +116,8 @@ pub(crate) struct Persons {
     key: [u8; 32],
     costs: Costs,
     mark: Option<Mark>,
+    /// Whether the last message is one at which the ledger has a checkpoint.
+    due: bool,
 }
 
 impl Persons {
@@ -101,7 +133,7 @@ impl Persons {
         };
         let connection = open().map_err(|source| failed(&path, source))?;
         sync_folder(&path).map_err(|source| OutputError { path: path.clone(), source })?;
-        Ok(Persons { path, connection, key, costs: Costs::new(spending), mark: None })
+        Ok(Persons { path, connection, key, costs: Costs::new(spending), mark: None, due: false })
     }
 
     fn sql<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
@@ -150,7 +182,59 @@ impl Persons {
             }
         };
         self.mark = Some(Mark::make(&Mark::path(anchor, run), count)?);
-        Ok(())
+        // Of a run that an earlier version began nobody knows which persons are its own: the most of all is no less.
+        let most = "INSERT OR IGNORE INTO most (run, records) SELECT ?1, min(?2, coalesce(max(records), 0)) FROM persons WHERE ?3 > 0";
+        let room = i64::try_from(self.room()).unwrap_or(i64::MAX);
+        let before = i64::try_from(count.0).unwrap_or(i64::MAX);
+        self.sql(|store| store.execute(most, params![run, room, before]))?;
+        let known = self.sql(|store| store.prepare("SELECT 1 FROM words WHERE run = ?1")?.exists([run]))?;
+        if known { Ok(()) } else { self.keep_word(run) }
+    }
+
+    /// Keeps the word of a run's last message, for a checkpoint in the ledger.
+    pub(super) fn keep_word(&self, run: &str) -> Result<(), Failure> {
+        self.sql(|store| store.execute(KEEP_WORD, [run])).map(drop)
+    }
+
+    /// Parts of the run's charge that a person may spend.
+    pub(super) fn room(&self) -> u64 {
+        self.costs.spending().room()
+    }
+
+    /// Whether the ledger's next checkpoint must be written before the last message is sent.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Refuses a store that does not have the word of the ledger's last checkpoint of a run.
+    pub(super) fn prove(&self, run: &str, last: Option<&Checkpoint>) -> Result<(), Failure> {
+        let Some(Checkpoint { messages, word, .. }) = last else { return Ok(()) };
+        let select = "SELECT 1 FROM words WHERE run = ?1 AND number = ?2 AND lower(hex(nonce)) = ?3";
+        let number = i64::try_from(*messages).unwrap_or(i64::MAX);
+        if self.sql(|store| store.prepare_cached(select)?.exists(params![run, number, word]))? {
+            return Ok(());
+        }
+        let knows = match self.count(run)? {
+            Some((count, _)) => format!("knows {count} messages"),
+            None => "does not know the run".to_string(),
+        };
+        let place = self.path.display();
+        Err(Abort::Refused(format!(
+            "{place}, which counts the records of each person, was deleted, rolled back or replaced: it lacks the word of the privacy \
+             ledger's last checkpoint of run {run}, after {messages} messages, and {knows}; restore the latest, or start a new run: what \
+             this one reserved is spent"
+        ))
+        .into())
+    }
+
+    /// The last word that was kept of a run, with its number of messages and the most that a person had spent then.
+    pub(super) fn last_word(&self, run: &str) -> Result<Option<(Count, u64)>, Failure> {
+        let select = "SELECT number, nonce, most FROM words WHERE run = ?1 ORDER BY number DESC LIMIT 1";
+        let word = |row: &Row<'_>| {
+            let [number, most] = [row.get::<_, i64>(0)?, row.get(2)?].map(i64::unsigned_abs);
+            Ok(((number, row.get(1)?), most))
+        };
+        self.sql(|store| store.query_row(select, [run], word).optional())
     }
 
     fn count(&self, run: &str) -> Result<Option<Count>, Failure> {
@@ -189,13 +273,16 @@ impl Persons {
             }
         };
         let (room, costs) = (self.costs.spending().room(), &mut self.costs);
+        let mut most = 0;
         let mut charge = |digest: &[u8; 16], place: u64| -> rusqlite::Result<bool> {
             let mut query = transaction.prepare_cached("SELECT records FROM persons WHERE digest = ?1")?;
             let before = query.query_row([digest.as_slice()], one).optional()?.unwrap_or(0);
             let Some(after) = admit(before.unsigned_abs(), costs.of(place), room) else { return Ok(false) };
             let mut add =
                 transaction.prepare_cached("INSERT OR REPLACE INTO persons (digest, records) VALUES (?1, ?2)")?;
-            add.execute(params![digest.as_slice(), i64::try_from(after).unwrap_or(i64::MAX)])?;
+            let after = i64::try_from(after).unwrap_or(i64::MAX);
+            add.execute(params![digest.as_slice(), after])?;
+            most = after.max(most);
             Ok(true)
         };
         let mut usable = Vec::with_capacity(digests.len());
@@ -209,12 +296,19 @@ impl Persons {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         transaction.execute(keep, params![run, number, records.encode()]).map_err(wrong)?;
         let nonce = fresh()?;
+        let raise = "INSERT INTO most (run, records) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET records = max(records, ?2)";
+        transaction.prepare_cached(raise).and_then(|mut raise| raise.execute(params![run, most])).map_err(wrong)?;
         let advance = "UPDATE messages SET number = number + 1, nonce = ?2 WHERE run = ?1 RETURNING number";
         let advanced = transaction
             .prepare_cached(advance)
             .and_then(|mut advance| advance.query_row(params![run, nonce.as_slice()], one).optional());
         let count = advanced.map_err(wrong)?;
+        let due = count.is_some_and(|count| is_checkpoint(count.unsigned_abs()));
+        if due {
+            transaction.execute(KEEP_WORD, [run]).map_err(wrong)?;
+        }
         transaction.commit().map_err(wrong)?;
+        self.due = due;
         // After the store, so that a crash in between leaves the mark behind it, and before anything is sent.
         if let (Some(mark), Some(count)) = (&mut self.mark, count) {
             let moved = mark.move_to((count.unsigned_abs(), nonce));
@@ -375,6 +469,12 @@ mod tests {
         }
         forget(&anchor, "run");
         assert!(!mark.exists());
+    }
+
+    #[test]
+    fn checkpoints_double_and_are_then_a_thousand_and_twenty_four_messages_apart() {
+        let at: Vec<u64> = (0..5000).filter(|messages| is_checkpoint(*messages)).collect();
+        assert_eq!(at, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3072, 4096]);
     }
 
     #[test]

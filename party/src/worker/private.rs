@@ -1,5 +1,6 @@
 //! What a worker spends in private mode: its ledger and its noise.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use fedreg_common::exit::Exit;
@@ -170,7 +171,7 @@ impl<'a> Private<'a> {
     pub(crate) fn charge(self, run: RunId) -> Result<Charged, Failure> {
         let Private { config, study, .. } = self;
         let ledger = RunLedger::new(self.open()?, config.data_set(), study, run)?;
-        Ok(Charged { ledger, anchor: config.anchor()?, state: config.state.clone(), persons: None })
+        Ok(Charged { ledger, anchor: config.anchor()?, state: config.state.clone(), persons: None, alone: None })
     }
 
     /// What a run without a result has cost here, in a sentence.
@@ -272,12 +273,15 @@ pub(crate) struct Charged {
     /// Folder for what must survive the process.
     state: PathBuf,
     persons: Option<Persons>,
+    /// Held for as long as the stream goes on.
+    alone: Option<File>,
 }
 
 impl Charged {
     /// Finds that the budget is there, or is reserved already; nothing is charged.
     pub(crate) fn claim(&mut self, claim: Claim, content: &[u8]) -> Result<(), Failure> {
         if let Some(spending) = claim.spending() {
+            self.alone = Some(ledger::stream_alone(self.ledger.ledger.storage())?);
             self.persons = Some(Persons::open(&self.state, self.ledger.ledger.key()?, spending)?);
         }
         Ok(self.ledger.claim(claim, content)?)
@@ -289,11 +293,37 @@ impl Charged {
         if self.persons.is_some() {
             self.ledger.withdrawn().iter().for_each(|run| forget(&self.anchor, run));
         }
-        match (&mut self.persons, self.ledger.has_begun()) {
-            (None, _) => Ok(()),
-            (Some(persons), false) => persons.begin(self.ledger.run(), &self.anchor),
-            (Some(persons), true) => persons.must_know(self.ledger.run(), &self.anchor),
+        let Some(persons) = &mut self.persons else { return Ok(()) };
+        let run = self.ledger.run().to_string();
+        // Before anything is written here or beside the anchor, for whoever restores what is missing.
+        persons.prove(&run, self.ledger.ledger.checkpoint(&run)?.as_ref())?;
+        match self.ledger.has_begun() {
+            false => persons.begin(&run, &self.anchor)?,
+            true => persons.must_know(&run, &self.anchor)?,
         }
+        self.filter()
+    }
+
+    /// Lets the ledger pass what the persons have spent: its last checkpoint must be of this store, and the one that the store is ahead
+    /// by is written.
+    fn filter(&mut self) -> Result<(), Failure> {
+        let Some(persons) = &self.persons else { return Ok(()) };
+        let run = self.ledger.run().to_string();
+        let last = self.ledger.ledger.checkpoint(&run)?;
+        persons.prove(&run, last.as_ref())?;
+        let Some(((messages, word), most)) = persons.last_word(&run)? else { return Ok(()) };
+        if last.is_none_or(|last| last.messages < messages) {
+            self.ledger.ledger.filter(&run, (messages, &word), (most, persons.room()))?;
+        }
+        Ok(())
+    }
+
+    /// There are no more records: a stream ends with a checkpoint.
+    pub(crate) fn end(&mut self) -> Result<(), Failure> {
+        if let Some(persons) = &self.persons {
+            persons.keep_word(self.ledger.run())?;
+        }
+        self.filter()
     }
 
     /// The noised records that were stored under this number, if there are any.
@@ -314,7 +344,11 @@ impl Charged {
         let persons = self.persons.as_mut().ok_or_else(|| Abort::Bug("records that are not counted".to_string()))?;
         let run = self.ledger.run().to_string();
         let pool = &mut self.ledger.pool;
-        persons.spend(ids, (&run, number), |first, usable| Ok(make(first, usable, pool)?))
+        let spent = persons.spend(ids, (&run, number), |first, usable| Ok(make(first, usable, pool)?))?;
+        if persons.is_due() {
+            self.filter()?;
+        }
+        Ok(spent)
     }
 }
 
@@ -357,10 +391,217 @@ pub(crate) fn record_plain(config: &Config, study: &Study<Sites>, run: RunId) ->
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
     use fedreg_common::privacy::accountant::{Accountant, Budget};
+    use fedreg_common::privacy::mechanism::Query;
     use fedreg_common::privacy::mechanism::records::Sequence;
+    use fedreg_common::star::site;
 
     use super::*;
+
+    const STREAM: &str = "id = \"filter\"\nprotocol = \"stream\"\nmode = \"private\"\n[privacy]\nepsilon = 1.0\ndelta = \
+        1e-5\n[workers.a]\ncertificate = \"a\"\n[model]\nfeatures = [\"x\"]\n[outcome]\ncolumn = \"y\"\n[columns.x]\nrange = [0, \
+        1]\n[columns.y]\nrange = [-1, 1]\n[stream]\ngrid = 8\nrecords_per_person = 2";
+
+    /// A folder with a ledger in which a stream is registered, and with state folders.
+    struct Home(tempfile::TempDir);
+
+    impl Home {
+        fn new() -> Home {
+            let home = Home(tempfile::tempdir().unwrap());
+            let mut ledger = ledger::open_or_create(&home.path("privacy.sqlite"), &home.path("anchors/a")).unwrap();
+            let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 1, false).unwrap();
+            let (data_set, persons, bounds) = ("cohort".to_string(), PersonDigests::anyone(), BTreeMap::new());
+            ledger.register(&Registration { data_set, persons, budget, bounds }).unwrap();
+            home
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        /// A process with a state folder, before its run is reserved.
+        fn process(&self, state: &str) -> Result<Charged, Failure> {
+            let (study, anchor, state) = (sites(STREAM), self.path("anchors/a"), self.path(state));
+            fs::create_dir_all(&state).unwrap();
+            let ledger = ledger::open(&self.path("privacy.sqlite"), &anchor)?;
+            let ledger = RunLedger::new(ledger, "cohort".to_string(), &study, RunId([3; 16]))?;
+            let mut charged = Charged { ledger, anchor, state, persons: None, alone: None };
+            let persons = site::charge::Persons::Anyone { spending: Spending::Even { records: 2 } };
+            charged.claim(Claim { persons, plan: None }, &[])?;
+            Ok(charged)
+        }
+
+        /// The same in its run, with the release that stands for all.
+        fn running(&self, state: &str) -> Result<Charged, Failure> {
+            let mut charged = self.process(state)?;
+            charged.reserve()?;
+            charged.ledger.release(0, &Query::histogram(2, [0].into_iter()))?;
+            Ok(charged)
+        }
+
+        fn refusal(&self, state: &str) -> String {
+            let Err(failure) = self.running(state) else { panic!("it goes on") };
+            assert_eq!(failure.exit(), Exit::Refused);
+            crate::output::chain(&failure)
+        }
+
+        /// Number of the last checkpoint, its messages and the most that was spent.
+        fn last(&self) -> Option<(u64, u64, u64)> {
+            let mut ledger = ledger::open(&self.path("privacy.sqlite"), &self.path("anchors/a")).unwrap();
+            let last = ledger.checkpoint(&RunId([3; 16]).to_string()).unwrap();
+            last.map(|last| (last.sequence, last.messages, last.most))
+        }
+
+        fn mark(&self) -> PathBuf {
+            ledger::beside(&self.path("anchors/a"), &format!("{}.stream", RunId([3; 16])))
+        }
+
+        /// Puts a state folder and its mark away, or back.
+        fn put(&self, from: &str, to: &str) {
+            let _ = fs::remove_dir_all(self.path(to));
+            fs::create_dir(self.path(to)).unwrap();
+            for entry in fs::read_dir(self.path(from)).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), self.path(to).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+
+    fn message(charged: &mut Charged, number: u64, who: &str) -> Result<u64, Failure> {
+        Ok(charged.noise(number, &[who.as_bytes().to_vec()], |_, _, _| Ok(NoisedRecords::default()))?.1)
+    }
+
+    #[test]
+    fn a_store_without_the_word_of_the_ledgers_last_checkpoint_is_refused_although_its_mark_is_of_the_same_day() {
+        let home = Home::new();
+        let mut charged = home.running("state").unwrap();
+        assert_eq!(home.last(), Some((0, 0, 0)));
+        for (number, who, last) in [(0, "ann", (1, 1, 1)), (1, "ann", (2, 2, 2)), (2, "bea", (2, 2, 2))] {
+            assert_eq!(message(&mut charged, number, who).unwrap(), 0);
+            assert_eq!(home.last(), Some(last));
+        }
+        drop(charged);
+        home.put("state", "old");
+        let old_mark = fs::read(home.mark()).unwrap();
+        let mut charged = home.running("state").unwrap();
+        for number in 3..6 {
+            message(&mut charged, number, "bea").unwrap();
+        }
+        assert_eq!(home.last(), Some((3, 4, 2)));
+        drop(charged);
+        home.put("state", "latest");
+        let mark = fs::read(home.mark()).unwrap();
+        // Another folder, with or without the copy of that of before, whose mark is restored or gone.
+        let new = home.refusal("another");
+        assert!(
+            new.contains(
+                "another/stream.sqlite, which counts the records of each person, was deleted, rolled back or replaced"
+            ),
+            "{new}"
+        );
+        assert!(
+            new.contains("last checkpoint of run 0303") && new.contains("after 4 messages, and does not know the run"),
+            "{new}"
+        );
+        assert!(new.contains("restore the latest, or start a new run"), "{new}");
+        fs::write(home.mark(), old_mark).unwrap();
+        let old = home.refusal("old");
+        assert!(old.contains("after 4 messages, and knows 3 messages"), "{old}");
+        fs::remove_file(home.mark()).unwrap();
+        assert!(home.refusal("another").contains("does not know the run"));
+        assert!(home.refusal("old").contains("knows 3 messages"));
+        // Nothing of that was written where the latest one is looked for.
+        assert!(!home.mark().exists() && home.last() == Some((3, 4, 2)));
+        fs::write(home.mark(), &mark).unwrap();
+        let mut charged = home.running("latest").unwrap();
+        assert_eq!(message(&mut charged, 6, "ann").unwrap(), 1, "ann has had her records");
+        drop(charged);
+        // What is not noticed: both of later than the last checkpoint. Of two such copies one comes to the next.
+        fs::write(home.mark(), &mark).unwrap();
+        let mut fork = home.running("state").unwrap();
+        message(&mut fork, 6, "cid").unwrap();
+        fork.alone = None;
+        fs::write(home.mark(), &mark).unwrap();
+        let mut other = home.process("latest").unwrap();
+        fs::write(home.mark(), &mark).unwrap();
+        other.filter().unwrap();
+        message(&mut fork, 7, "dan").unwrap();
+        assert_eq!(home.last(), Some((4, 8, 2)));
+        let Err(late) = message(&mut other, 7, "dan") else { panic!("two accounts of one run go on") };
+        assert!(crate::output::chain(&late).contains("lacks the word of the privacy ledger's last checkpoint"));
+    }
+
+    #[test]
+    fn a_process_that_was_killed_between_store_and_ledger_goes_on_with_the_checkpoint_that_is_missing() {
+        let home = Home::new();
+        let run = RunId([3; 16]).to_string();
+        // Killed between the store's first lines and the first checkpoint.
+        let mut charged = home.process("state").unwrap();
+        charged.ledger.reserve().unwrap();
+        charged.persons.as_mut().unwrap().begin(&run, &charged.anchor).unwrap();
+        drop(charged);
+        assert_eq!(home.last(), None);
+        // And behind it, before the first release.
+        let mut charged = home.process("state").unwrap();
+        charged.reserve().unwrap();
+        drop(charged);
+        assert_eq!(home.last(), Some((0, 0, 0)));
+        let mut charged = home.running("state").unwrap();
+        message(&mut charged, 0, "ann").unwrap();
+        // Killed between a message and its checkpoint.
+        let make = |_: u64, _: &[bool]| Ok(NoisedRecords::default());
+        charged.persons.as_mut().unwrap().spend(&[b"ann".to_vec()], (&run, 1), make).unwrap();
+        drop(charged);
+        assert_eq!(home.last(), Some((1, 1, 1)));
+        let mut charged = home.running("state").unwrap();
+        assert_eq!(home.last(), Some((2, 2, 2)));
+        assert_eq!(message(&mut charged, 2, "ann").unwrap(), 1);
+        assert_eq!(home.last(), Some((2, 2, 2)));
+        // The end is a checkpoint, once.
+        (0..2).for_each(|_| charged.end().unwrap());
+        assert_eq!(home.last(), Some((3, 3, 2)));
+    }
+
+    #[test]
+    fn a_run_that_began_before_there_were_checkpoints_goes_on_and_has_them_from_then_on() {
+        let home = Home::new();
+        let run = RunId([3; 16]).to_string();
+        let mut charged = home.process("state").unwrap();
+        charged.ledger.reserve().unwrap();
+        let persons = charged.persons.as_mut().unwrap();
+        persons.begin(&run, &charged.anchor).unwrap();
+        charged.ledger.release(0, &Query::histogram(2, [0].into_iter())).unwrap();
+        for (number, who) in [(0, "ann"), (1, "ann"), (2, "bea")] {
+            let make = |_: u64, _: &[bool]| Ok(NoisedRecords::default());
+            persons.spend(&[who.as_bytes().to_vec()], (&run, number), make).unwrap();
+        }
+        drop(charged);
+        let tool = rusqlite::Connection::open(home.path("state/stream.sqlite")).unwrap();
+        tool.execute_batch("DROP TABLE words; DROP TABLE most;").unwrap();
+        drop(tool);
+        let mut charged = home.running("state").unwrap();
+        assert_eq!(home.last(), Some((0, 3, 2)));
+        assert_eq!(message(&mut charged, 3, "ann").unwrap(), 1);
+        assert_eq!(home.last(), Some((1, 4, 2)));
+    }
+
+    #[test]
+    fn two_state_folders_do_not_stream_on_one_ledger_at_the_same_time() {
+        let home = Home::new();
+        let charged = home.running("state").unwrap();
+        for state in ["state", "another"] {
+            let said = home.refusal(state);
+            assert!(
+                said.contains("another process streams on the privacy ledger") && said.contains("privacy.sqlite"),
+                "{said}"
+            );
+        }
+        drop(charged);
+        home.running("state").unwrap();
+    }
 
     fn sites(text: &str) -> Study<Sites> {
         Study::parse(text).unwrap().sites().unwrap()

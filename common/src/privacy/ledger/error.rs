@@ -162,6 +162,21 @@ pub enum LedgerError {
         /// Its name.
         run: String,
     },
+    /// A checkpoint that cannot follow from what is there.
+    #[error(
+        "{place}: checkpoint {sequence} of what the persons of run {run} have spent does not follow: {reason}; restore the latest ledger \
+         and state folder, or start a new run"
+    )]
+    Filter {
+        /// Which ledger.
+        place: String,
+        /// Its number in the run, counted from 0.
+        sequence: u64,
+        /// The run.
+        run: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// The plan has no such release.
     #[error("run {run:?} has no release {index}")]
     NoSuchRelease {
@@ -232,6 +247,7 @@ impl LedgerError {
             | LedgerError::UnknownRun { .. }
             | LedgerError::RunExists { .. }
             | LedgerError::Withdrawn { .. }
+            | LedgerError::Filter { .. }
             | LedgerError::Lattice(_) => Exit::Refused,
         }
     }

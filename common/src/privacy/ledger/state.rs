@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::LedgerError;
+use super::filter::Checkpoint;
 use super::openings::Before;
 use super::persons::{PersonDigests, is_anyone};
 use crate::privacy::accountant::{Accountant, add_charge};
@@ -75,6 +76,8 @@ pub(super) enum Entry {
     Withdrawn {
         run: String,
     },
+    /// How far the account of a stream's persons has come.
+    Filtered(Checkpoint),
     Plain {
         run: String,
         data_set: String,
@@ -206,6 +209,8 @@ pub(super) struct Run {
     pub(super) received: BTreeMap<u32, String>,
     pub(super) finished: bool,
     pub(super) withdrawn: bool,
+    /// The last checkpoint of its persons' account, in a stream.
+    pub(super) filtered: Option<Checkpoint>,
 }
 
 impl Run {
@@ -220,6 +225,7 @@ impl Run {
             received: BTreeMap::new(),
             finished: false,
             withdrawn: false,
+            filtered: None,
         }
     }
 
@@ -401,6 +407,7 @@ impl State {
             }
             Entry::Finished { run } => self.open(&run)?.finished = true,
             Entry::Withdrawn { run } => self.withdraw(&run)?,
+            Entry::Filtered(checkpoint) => self.filter(checkpoint)?,
             Entry::Plain { run, data_set, persons_digest, shares_with, .. } => {
                 let names = match &persons_digest {
                     Some(_) => shares_with.into_iter().collect(),

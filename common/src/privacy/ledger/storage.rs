@@ -83,6 +83,11 @@ pub trait Storage {
 
     /// Seconds since 1970, for the reader of the ledger; nothing is decided by it.
     fn now(&self) -> u64;
+
+    /// What messages call it.
+    fn name(&self) -> String {
+        "the privacy ledger".to_owned()
+    }
 }
 
 /// A storage that failed.

@@ -1,3 +1,4 @@
+mod filter;
 mod withdrawn;
 
 use std::cell::{Cell, RefCell};
