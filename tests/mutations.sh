@@ -220,6 +220,8 @@ mutate "a horizon that is not looked at" common/src/methods/stream/learner.rs \
 mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
+mutate "contrasts where there is no intercept" common/src/methods/vertical/prepare.rs \
+    's/study\.method\.intercept \|\| !study\.is_first\(role\)/true || !study.is_first(role)/' formulas_with_functions
 mutate "the mean of the outcome squared in the tables of a path" common/src/methods/vertical/exchange.rs \
     's/TableKit \{ centre: [^,]*, side \}/TableKit { centre: 0.0, side }/; s/let centre = block\.null_intercept\([^;]*;/let centre = 0.0;/' a_path_ends_in_few
 mutate "an intercept without the centre of its outcome" common/src/methods/vertical/fits/list.rs \

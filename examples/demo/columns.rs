@@ -1,6 +1,6 @@
 //! Who gets which columns.
 
-use fedreg_common::data::formula::{Formula, all_known, columns, own_alone};
+use fedreg_common::data::formula::{Formula, Term, all_known, columns, own_alone};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
@@ -44,7 +44,9 @@ impl Own {
         let text = text.trim();
         let formula = Formula::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        all_known(text, &formula.terms(&[], &[]), &header)
+        let mut terms = formula.terms(&[], &[]);
+        terms.extend(formula.offsets.iter().map(Term::column));
+        all_known(text, &terms, &header)
             .map_err(|error| Failure::new(Exit::Data, anyhow::anyhow!("{flag}: {error}")))?;
         Ok(Own::Formula(text.to_string()))
     }
@@ -59,12 +61,15 @@ impl Own {
 
     /// The same with these columns in place of `.`.
     pub(crate) fn written_out(self, rest: &[&str], flag: &str) -> Result<Own, Failure> {
+        let offsets = self.offsets();
+        let rest: Vec<&str> =
+            rest.iter().copied().filter(|name| !offsets.iter().any(|offset| offset == name)).collect();
         match self {
-            Own::Formula(text) if Own::Formula(text.clone()).has_rest() => match rest {
+            Own::Formula(text) if Own::Formula(text.clone()).has_rest() => match &rest[..] {
                 [] => Err(Failure::usage(format!(
                     "{flag}: `.` stands for no column: every other column is taken, or given to another party"
                 ))),
-                _ => Formula::written_out(&text, rest)
+                rest => Formula::written_out(&text, rest)
                     .map(Own::Formula)
                     .map_err(|error| Failure::usage(format!("{flag}: {error}"))),
             },
@@ -72,7 +77,15 @@ impl Own {
         }
     }
 
-    /// The columns of the table that it needs.
+    /// The columns inside `offset(..)`.
+    pub(crate) fn offsets(&self) -> Vec<String> {
+        match self {
+            Own::Columns(_) => Vec::new(),
+            Own::Formula(text) => Formula::parse(text).map(|formula| formula.offsets).unwrap_or_default(),
+        }
+    }
+
+    /// The columns of the table that its terms need.
     pub(crate) fn columns(&self) -> Vec<String> {
         match self {
             Own::Columns(names) => names.clone(),
@@ -115,6 +128,8 @@ pub(crate) fn of_one_table(parts: Vec<Part>, header: &[String], taken: &[&str]) 
         let has = |(other, columns): &&(Role, Vec<String>)| *other != party && columns.iter().any(|own| own == name);
         named.iter().find(has).map(|(other, _)| other.to_string())
     };
+    let offsets: Vec<String> = parts.iter().flat_map(|part| part.own.offsets()).collect();
+    let is_taken = |name: &&str| taken.contains(name) || offsets.iter().any(|offset| offset == name);
     let settled = |part: Part| {
         let Part { role, flag, own } = part;
         if let Own::Formula(text) = &own
@@ -123,7 +138,7 @@ pub(crate) fn of_one_table(parts: Vec<Part>, header: &[String], taken: &[&str]) 
             own_alone(text, &formula.terms(&[], &[]), role.name(), |name| holder(role, name))
                 .map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
         }
-        let free = |name: &&str| !taken.contains(name) && holder(role, name).is_none();
+        let free = |name: &&str| !is_taken(name) && holder(role, name).is_none();
         let rest: Vec<&str> = header.iter().map(String::as_str).filter(free).collect();
         own.written_out(&rest, &flag).map(|own| Part { role, flag, own })
     };
@@ -153,7 +168,7 @@ pub(crate) fn split(
     let parts = of_one_table(parts, header, taken)?;
     let of = |role: Role| parts.iter().find(|part| part.role == role).map(|part| part.own.clone());
     let (alice, bob) = (of(Role::Alice), of(Role::Bob));
-    let named: Vec<String> = alice.iter().chain(&bob).flat_map(Own::columns).collect();
+    let named: Vec<String> = alice.iter().chain(&bob).flat_map(|own| [own.columns(), own.offsets()].concat()).collect();
     let free: Vec<String> =
         header.iter().filter(|name| !taken.contains(&name.as_str()) && !named.contains(name)).cloned().collect();
     let [alice, bob] = match (alice, bob) {
@@ -213,9 +228,14 @@ mod tests {
         };
         assert_eq!(formula("~ .", "b").unwrap(), Own::Formula("~ a + c".to_string()));
         assert_eq!(formula("~ log(c) + .", "~ log(b)").unwrap(), Own::Formula("~ log(c) + a + c".to_string()));
+        // What is an offset is no term.
+        assert_eq!(formula("~ . + offset(c)", "b").unwrap(), Own::Formula("~ a + offset(c)".to_string()));
+        assert_eq!(formula("~ .", "~ b + offset(c)").unwrap(), Own::Formula("~ a".to_string()));
+        assert_eq!(names(Some("~ a + offset(b)"), None), ("a".to_string(), "c".to_string()));
         for (alice, bob, says) in [
             ("~ .", "a,b,c", "--alice: `.` stands for no column"),
             ("~ .", "~ b + .", "--bob: `.` stands in the formula of alice too"),
+            ("~ a + offset(n)", "b", "--alice: formula, character 1: there is no column `n`"),
         ] {
             let said = formula(alice, bob).unwrap_err();
             assert!(said.contains(says), "{said}");

@@ -128,17 +128,24 @@ pub(crate) fn of(arguments: &Vertical, folder: &Folder) -> Result<Option<Matched
     }
     let held_by = holder(&outcome, &headers)?;
     let given = [(&arguments.alice, "--alice", 0), (&arguments.bob, "--bob", 1)];
-    let [alice, bob] = given.map(|(names, flag, side)| {
-        let others: Vec<&String> =
-            [&arguments.offset, &arguments.weights, &arguments.folds].into_iter().flatten().chain([&outcome]).collect();
-        let own = |name: &&String| {
+    let read = |(names, flag, side): (&Option<String>, &str, usize)| {
+        names.as_deref().map(|text| Own::read(text, flag, &headers[side])).transpose()
+    };
+    let [alice, bob] = given.map(read);
+    let own = [alice?, bob?];
+    // The offset of one party's formula is no term of the other's.
+    let offsets: Vec<String> = own.iter().flatten().flat_map(Own::offsets).collect();
+    let [alice, bob] = given.map(|(_, flag, side)| {
+        let flags = [&arguments.offset, &arguments.weights, &arguments.folds].into_iter().flatten();
+        let others: Vec<&String> = flags.chain([&outcome]).chain(&offsets).collect();
+        let is_free = |name: &&String| {
             !others.contains(name) && !keys.configs[side].columns.values().any(|key| key.column() == *name)
         };
-        let free = headers[side].iter().filter(own);
-        match names {
-            Some(text) => {
+        let free = headers[side].iter().filter(is_free);
+        match &own[side] {
+            Some(stated) => {
                 let free: Vec<&str> = free.map(String::as_str).collect();
-                Own::read(text, flag, &headers[side])?.written_out(&free, flag)
+                stated.clone().written_out(&free, flag)
             }
             None => Ok(Own::Columns(free.cloned().collect())),
         }

@@ -415,7 +415,7 @@ pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> 
     };
     if let (None, Ok(terms)) = (&arguments.lambda, column_terms(all()))
         && let Err(error @ DataError::TooManyCoefficients { .. }) =
-            refuse_too_many(&frame, &terms, usize::from(study.model.intercept), dropped.as_ref())
+            refuse_too_many(&frame, &terms, (true, usize::from(study.model.intercept)), dropped.as_ref())
     {
         return Err(Failure::new(Exit::Data, error));
     }

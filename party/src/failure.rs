@@ -39,6 +39,9 @@ pub enum Failure {
     /// The privacy ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// The account of what the persons of a stream have spent; the sentence names files.
+    #[error("{0}")]
+    Account(String),
     /// Making certificates.
     #[error(transparent)]
     Certs(#[from] CertsError),
@@ -71,6 +74,7 @@ impl Failure {
             Failure::Abort(abort) => abort.exit(),
             Failure::Output(error) => error.exit(),
             Failure::Ledger(error) => error.exit(),
+            Failure::Account(_) => Exit::Refused,
             Failure::Certs(error) => error.exit(),
             Failure::Wizard(error) => error.exit(),
             Failure::Moved { .. } => Exit::Data,
@@ -105,6 +109,7 @@ impl Failure {
             | Failure::Abort(_)
             | Failure::Output(_)
             | Failure::Ledger(_)
+            | Failure::Account(_)
             | Failure::Certs(_)
             | Failure::Wizard(_)
             | Failure::Usage(_) => None,
@@ -147,7 +152,9 @@ impl Failure {
             Failure::Read(_) | Failure::Moved { .. } => {
                 format!("the data of {own} were refused; the reason is shown there only")
             }
-            Failure::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
+            Failure::Ledger(_) | Failure::Account(_) => {
+                format!("the privacy ledger of {own} refused; the reason is shown there only")
+            }
             Failure::Output(_) => format!("{own} cannot write its results"),
             Failure::Config(_)
             | Failure::Identity(_)

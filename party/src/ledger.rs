@@ -19,7 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedreg_common::privacy::ledger::{Anchor, Ledger, LedgerError, Record, Storage, StorageError};
 use fedreg_common::privacy::sampler::fresh_key;
-use fedreg_common::session::Abort;
 use fedreg_proto::output::durable_folder;
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
 
@@ -352,11 +351,10 @@ pub(crate) fn stream_alone(ledger: &LedgerFile) -> Result<File, Failure> {
     let file = own_file().truncate(false).write(true).open(&path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Abort::Refused(format!(
+        Err(TryLockError::WouldBlock) => Err(Failure::Account(format!(
             "another process streams on the privacy ledger {}: a ledger has one stream at a time, so wait for the other one or end it",
             ledger.display()
-        ))
-        .into()),
+        ))),
         Err(TryLockError::Error(source)) => Err(failed(source).into()),
     }
 }

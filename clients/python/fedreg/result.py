@@ -230,7 +230,8 @@ class Result:
         """The covariance matrix of the estimates, by term; with ``party`` that party's block alone.
 
         The covariance between estimates of different parties is known where the study shares it (``covariance = "shared"``,
-        ``share_covariance=True`` of a rehearsal); else it is NaN, and a :class:`NotANumber` warning says so. A report without any covariance raises :class:`NotInReport` with the reason.
+        ``share_covariance=True`` of a rehearsal); else it is NaN, and a :class:`NotANumber` warning says so. A report without any
+        covariance raises :class:`NotInReport` with the reason.
         """
         covariance = self.report.get("covariance")
         if not covariance:

@@ -111,11 +111,12 @@ check_names <- function(terms, named, data, formula) {
 # Splits the right side of a formula into the terms of each party, and offsets.
 deal_terms <- function(formula, data, parties, outcome, beside) {
     pieces <- summands(without_package(formula[[3]]))
-    pieces <- Filter(function(piece) !(is.numeric(piece$term) && piece$term == 1 && piece$sign == "+"), pieces)
+    numbers <- vapply(pieces, function(piece) is.numeric(piece$term) && piece$term %in% c(0, 1), NA)
+    # As in R, the last of `1`, `0` and `- 1` counts.
+    intercept <- TRUE
+    for (piece in pieces[numbers]) intercept <- (piece$term == 1) == (piece$sign == "+")
+    pieces <- pieces[!numbers]
     for (piece in pieces) {
-        if (is.numeric(piece$term) && piece$term %in% c(0, 1)) {
-            refuse("a rehearsal has an intercept; a study leaves it out by `model.intercept = false`")
-        }
         if (piece$sign == "-") {
             refuse("`- ", as_written(piece$term), "`: terms cannot be taken away by `-`, write out those that stay")
         }
@@ -136,17 +137,19 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
     parties <- deal_columns(parties, data, needed, outcome)
     homeless <- setdiff(named[named %in% names(data)], unlist(parties))
     if (length(homeless)) refuse("nobody holds ", quoted(homeless), ": name it in the columns of a party")
-    at <- list(terms = lapply(parties, function(columns) list()), offsets = offsets, parties = parties)
+    at <- list(terms = lapply(parties, function(columns) list()), offsets = offsets, parties = parties, intercept = intercept, sequence = list())
     for (term in terms) {
         if (identical(term, as.name("."))) {
             for (name in names(parties)) {
                 at$terms[[name]] <- c(at$terms[[name]], lapply(intersect(others, parties[[name]]), as.name))
             }
+            at$sequence <- c(at$sequence, lapply(others, as.name))
         } else {
             name <- holder(term, parties)
             # Without a column, such as `log(2)`: any party's program says what is wrong with it.
             if (!length(name)) name <- names(parties)[[1]]
             at$terms[[name]] <- c(at$terms[[name]], list(term))
+            at$sequence <- c(at$sequence, list(term))
         }
     }
     at$terms <- lapply(at$terms, unique)
@@ -156,4 +159,31 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
         }
     }
     at
+}
+
+# The party that holds the intercept: alice, or of others the leader.
+first_party <- function(names, flags) {
+    if (setequal(names, c("alice", "bob"))) return("alice")
+    alone <- intersect(flags[["outcome-at"]], names)
+    c(flags$leader, alone, sort(names, method = "radix"))[[1]]
+}
+
+# Without an intercept R has all levels of the first factor, main effects before interactions, and the programs those of the first party's
+# first one.
+check_first_factor <- function(dealt, frame, first) {
+    joint <- Reduce(function(a, b) call("+", a, b), c(0, dealt$sequence))
+    labels <- attr(stats::terms(stats::as.formula(call("~", joint))), "term.labels")
+    is_factor <- function(label) {
+        term <- parse(text = label, keep.source = FALSE)[[1]]
+        kept <- frame[intersect(all.vars(term), names(frame))]
+        any(all.names(term) %in% c("factor", "cut")) || !all(vapply(kept, is.numeric, NA))
+    }
+    factors <- Filter(is_factor, labels)
+    if (!length(factors)) return(invisible())
+    named <- all.vars(parse(text = factors[[1]], keep.source = FALSE)[[1]])
+    if (all(intersect(named, names(frame)) %in% dealt$parties[[first]])) return(invisible())
+    refuse(
+        "without an intercept `", factors[[1]], "` has all its levels in R, and here only the first factor of ", first,
+        ", which would hold the intercept: write a factor of ", first, " before it, or keep the intercept"
+    )
 }

@@ -12,7 +12,8 @@
 #' The programs compute the terms, from each party's own columns, and know `a + b`, `a:b`, `a * b`, `(a + b)^2`, `.`, `log`, `log2`,
 #' `log10`, `log1p`, `exp`, `sqrt`, `I()`, `poly`, `ns`, `bs`, `factor`, `cut` and `scale`. Other functions are refused: make a column
 #' of their values. Columns of two parties cannot interact. The left side may be any expression, as both parties hold the
-#' outcome. `offset()` and `weights` are computed before the parties begin.
+#' outcome. `offset()` and `weights` are computed before the parties begin. With `- 1` the first factor of the formula must be
+#' one of alice, or of the leader: it has all its levels.
 #'
 #' A factor keeps the order of its levels, as if the study declared them, and text has its levels in the order of bytes; the
 #' first one is the reference.
@@ -72,7 +73,9 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     columns <- setdiff(columns, c(model$used, names(extra)))
 
     declare <- if (identical(mode, "private")) list() else levels_to_declare(model$frame)
-    held <- party_flags(dealt$terms, declare, several = !is.null(parties))
+    first <- first_party(names(dealt$terms), flags)
+    if (!dealt$intercept) check_first_factor(dealt, model$frame, first)
+    held <- party_flags(dealt$terms, declare, several = !is.null(parties), without = if (!dealt$intercept) first)
     flags <- c(
         held$flags,
         list(outcome = outcome$name, family = family, mode = mode, missing = missing),
@@ -85,7 +88,7 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     fit$folder <- out
     rows <- model$rows
     fit$rehearsal <- list(
-        terms = dealt$terms, frame = model$frame, data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
+        terms = dealt$terms[union(first, names(dealt$terms))], intercept = dealt$intercept, frame = model$frame, data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
         outcome = outcome$values[rows], weights = weights$values[rows], offset = offset, rows = rows
     )
     if (run$code == 3L) warn_unfinished(run$report, run$log)
@@ -203,9 +206,14 @@ encoded_model <- function(terms, data, extra, outcome, family, bounds) {
     list(used = used, columns = columns, rows = rows, frame = frame, bounds = bounds)
 }
 
-# Who holds what, as flags of the program.
-party_flags <- function(terms, declare, several) {
-    held <- lapply(terms, party_columns, declare = declare)
+# Who holds what, as flags of the program; `without` is the party whose formula leaves the intercept out.
+party_flags <- function(terms, declare, several, without) {
+    held <- lapply(stats::setNames(nm = names(terms)), function(name) {
+        if (!name %in% without) return(party_columns(terms[[name]], declare))
+        own <- party_formula(terms[[name]], declare)
+        own$text <- sub("~", "~ 0 +", own$text, fixed = TRUE)
+        own
+    })
     texts <- lapply(held, `[[`, "text")
     flags <- texts
     if (several) flags <- list(parties = paste(paste0(names(texts), "=", unlist(texts)), collapse = ";"))

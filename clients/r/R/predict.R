@@ -67,6 +67,7 @@ sum_of_terms <- function(object, columns) {
 model_terms <- function(object) {
     own <- object$rehearsal
     terms <- unlist(own$terms, use.names = FALSE)
+    if (!own$intercept) terms <- c(0, terms)
     right <- Reduce(function(a, b) call("+", a, b), terms)
     env <- new.env(parent = environment(object$formula))
     env$ns <- splines::ns
@@ -199,7 +200,9 @@ level_column <- function(piece, newdata, levels) {
     for (name in names(newdata)[startsWith(piece, names(newdata))]) {
         level <- substring(piece, nchar(name) + 1)
         values <- newdata[[name]]
-        if (level == "TRUE" && is.null(levels[[name]]) && is_truth(values)) return(as.numeric(tolower(values) == "true"))
+        if (level %in% c("TRUE", "FALSE") && is.null(levels[[name]]) && is_truth(values)) {
+            return(as.numeric(tolower(values) == tolower(level)))
+        }
         if (!is.factor(values) && !is.character(values) && is.null(levels[[name]])) next
         known <- levels[[name]]
         if (is.null(known)) {

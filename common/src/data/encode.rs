@@ -88,15 +88,20 @@ pub fn term_names(
     Ok(Layout::new(frame, terms, intercept, &rows)?.columns.into_iter().map(|column| column.name).collect())
 }
 
-/// Refuses more coefficients than rows before anything is built of them; `beside` are those that are no terms, such as the
-/// intercept.
+/// Refuses more coefficients than rows before anything is built of them; `intercept` is that of [`encode`], `beside` are coefficients that
+/// are no terms, such as the intercept.
 ///
 /// # Errors
 ///
 /// As [`encode`]; more coefficients than rows, with the categorical column that makes most of them.
-pub fn refuse_too_many(frame: &Frame, terms: &[Term], beside: usize, dropped: Option<&Mask>) -> Result<(), DataError> {
+pub fn refuse_too_many(
+    frame: &Frame,
+    terms: &[Term],
+    (intercept, beside): (bool, usize),
+    dropped: Option<&Mask>,
+) -> Result<(), DataError> {
     let rows = Rows::new(frame, dropped)?;
-    let Layout { columns, levels, .. } = Layout::new(frame, terms, true, &rows)?;
+    let Layout { columns, levels, .. } = Layout::new(frame, terms, intercept, &rows)?;
     let (rows, columns) = (rows.len(), columns.len() + beside);
     if columns <= rows {
         return Ok(());
@@ -587,7 +592,7 @@ pub(super) mod tests {
         assert!(encode(&mut larger, &squares, true, None).is_ok());
         assert_eq!(column_terms(["u", "v", "u"]).unwrap_err().to_string(), "column `u` is named twice");
         assert_eq!(
-            check_roles(&[Term::column("u")], &[("v", "id"), ("u", "outcome")]).unwrap_err().to_string(),
+            check_roles(&[Term::column("u")], &[("v", "the id"), ("u", "the outcome")]).unwrap_err().to_string(),
             "column `u` is the outcome and cannot be a predictor too"
         );
         let term = [Term::column("u")];

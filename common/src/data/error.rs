@@ -69,7 +69,7 @@ pub enum DataError {
         column: String,
     },
     /// The outcome, an offset, a weight or the id used as a predictor too.
-    #[error("column `{column}` is the {role} and cannot be a predictor too", column = shown(column))]
+    #[error("column `{column}` is {role} and cannot be a predictor too", column = shown(column))]
     RoleAmongTerms {
         /// The name.
         column: String,

@@ -58,7 +58,9 @@ pub(super) fn of_function(function: &str, argument: &str) -> String {
             "the function `{name}` is not understood, write `factor({column})` in a formula; a column is categorical too if it is text or \
              `[columns.{column}] levels` of the study lists its levels"
         ),
-        "offset" => format!("an offset is `[offset] column = \"{column}\"` in the study, --offset in a rehearsal"),
+        "offset" => format!(
+            "an offset is `offset({column})` in a party's formula or `[offset] column = \"{column}\"` in the study, --offset in a rehearsal"
+        ),
         _ => format!(
             "the function `{name}` is not understood, make a column of its values beforehand and name that; known in formulas are {}",
             super::functions::KNOWN
@@ -101,7 +103,7 @@ mod tests {
             ("poly(x", "the function `poly` has its place in `formula`"),
             ("I(x^2)", "the function `I` has its place in `formula`"),
             ("x^2", "a power is `I(x^2)` in `formula`"),
-            ("offset(days)", "`[offset] column = \"days\"`"),
+            ("offset(days)", "`offset(days)` in a party's formula or `[offset] column = \"days\"`"),
             ("a:b", "interactions are terms of `formula` in the study"),
             ("a * b", "interactions are terms of `formula` in the study"),
             ("a + b", "so write a,b"),

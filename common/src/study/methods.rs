@@ -68,8 +68,13 @@ impl SiteMethod {
 }
 
 impl StudyFile {
-    pub(super) fn parse_vertical(self, head: Head, keys: Vec<(String, Digest)>) -> Result<Study<Vertical>, StudyError> {
+    pub(super) fn parse_vertical(
+        mut self,
+        head: Head,
+        keys: Vec<(String, Digest)>,
+    ) -> Result<Study<Vertical>, StudyError> {
         self.check_parties()?;
+        self.follow_formulas()?;
         self.takes_only(&SECTIONS, "a vertical study")?;
         if let Some(terms) = &head.matching {
             if head.rows.id.is_some() {

@@ -12,6 +12,7 @@ use crate::id::Digest;
 use crate::terms::value;
 
 mod file;
+mod formulas;
 mod function;
 mod methods;
 mod sites;

@@ -86,22 +86,71 @@ fn comments_and_order_do_not_change_the_digest_but_values_do() {
 }
 
 #[test]
-fn what_a_partys_formula_cannot_say_is_refused_with_the_key_that_says_it() {
+fn what_a_partys_formula_cannot_say_is_refused_with_its_place() {
     let with = |formula: &str| MINIMAL.replace("columns = [\"age\", \"sex\"]", &format!("formula = \"{formula}\""));
     let complaint = |formula: &str| Study::parse(&with(formula)).unwrap_err().to_string();
     assert!(Study::parse(&with("progression ~ age * sex")).is_ok() && Study::parse(&with("~ .")).is_ok());
-    assert!(complaint("~ age - 1").contains("`parties.alice.formula` leaves the intercept out, which is said by"));
-    assert!(complaint("~ age + offset(w)").contains("`[offset]` with `column = \"w\"`"));
     assert!(complaint("cost ~ age").contains("explains another column than `outcome.column`, which is `progression`"));
-    for (formula, place) in [("~ age -1 + sex", 6), ("~ age + offset(w)", 8), ("cost ~ age", 0)] {
+    for (formula, place) in [("~ age + offset(w) + offset(v)", 8), ("cost ~ age", 0)] {
         let said = complaint(formula);
         let shown = format!("\n  {formula}\n  {:>width$}", "^", width = place + 1);
         assert!(said.ends_with(&shown), "{said}");
     }
     assert!(complaint("~ sin(age)").contains("cannot be read: formula, character 3: the function `sin`"));
     assert!(Study::parse(&with("~ log(age) + poly(age, 2)")).is_ok());
-    let without = format!("{}\n[model]\nintercept = false", with("~ age - 1"));
-    assert!(Study::parse(&without).is_ok());
+}
+
+#[test]
+fn a_partys_formula_says_that_there_is_no_intercept_and_which_column_is_the_offset() {
+    let named = |[first, second]: [&str; 2], parts: [&str; 2], rest: &str| {
+        let parts = [(first, parts[0]), (second, parts[1])];
+        let part = |(name, formula): (&str, &str)| {
+            format!("[parties.{name}]\ncertificate = \"{name}\"\nformula = \"{formula}\"\n")
+        };
+        let text = format!(
+            "id = \"s\"\nprotocol = \"vertical\"\n{rest}\n{}[outcome]\ncolumn = \"y\"\n",
+            parts.map(part).concat()
+        );
+        Study::parse(&text).map(|study| study.vertical().unwrap()).map_err(|error| error.to_string())
+    };
+    let study = |parts, rest| named(["alice", "bob"], parts, rest);
+    let fit = study(["~ a - 1", "~ 0 + b"], "[model]\nintercept = false").unwrap();
+    assert!(!fit.method.intercept && fit.method.offset.is_none());
+    let fit = study(["y ~ 0 + a + offset(`log n`)", "~ b"], "").unwrap();
+    let offset = fit.method.offset.as_ref().unwrap();
+    assert!(!fit.method.intercept && offset.column == "log n" && offset.held_by == HeldBy::One(Role::Alice));
+    let fit = study(["~ a + offset(w)", "~ b + offset(w)"], "").unwrap();
+    assert!(fit.method.intercept && fit.method.offset.unwrap().held_by == HeldBy::Both);
+    let stated = "[offset]\ncolumn = \"w\"\nheld_by = \"alice\"";
+    let fit = study(["~ a + offset(w)", "~ b"], stated).unwrap();
+    assert_eq!(fit.method.offset.unwrap().held_by, HeldBy::One(Role::Alice));
+    let fit = named(["ward", "zoo"], ["~ a", "~ b + offset(w)"], "leader = \"ward\"").unwrap();
+    assert_eq!(fit.method.offset.unwrap().held_by.word(), "zoo");
+    assert!(!named(["ward", "zoo"], ["~ a", "~ b - 1"], "leader = \"zoo\"").unwrap().method.intercept);
+    for leader in ["ward", "zoo"] {
+        let rest = format!("leader = \"{leader}\"");
+        assert!(!named(["ward", "zoo"], ["~ a - 1", "~ b - 1"], &rest).unwrap().method.intercept);
+    }
+    for (parts, rest, key, says, place) in [
+        (["~ a", "~ b + offset(w)"], stated, "bob", "has the offset that `offset.held_by` gives to alice alone", 6),
+        (
+            ["~ a", "~ b -1"],
+            "",
+            "bob",
+            "leaves the intercept out, which alice holds: write it in the formula of alice",
+            4,
+        ),
+        (["~ a", "~ b + offset(w)"], "", "bob", "of alice and bob only alice can hold one alone", 6),
+        (["~ a + offset(w)", "~ b + offset(v)"], "", "bob", "has the offset `v`, and the formula of alice has `w`", 6),
+        (["~ offset(w) + offset(v)", "~ b"], "", "alice", "a model has one offset, so make a column of their sum", 2),
+        (["~ a + offset(v)", "~ b"], stated, "alice", "another offset than `offset.column`, which is `w`", 6),
+    ] {
+        let said = study(parts, rest).unwrap_err();
+        assert!(said.contains(&format!("`parties.{key}.formula` ")) && said.contains(says), "{said}");
+        assert_eq!(said.lines().last().unwrap().find('^'), Some(place + 2), "{said}");
+    }
+    let parts = ["~ a", "~ b - 1"];
+    assert!(named(["ward", "zoo"], parts, "leader = \"ward\"").unwrap_err().contains("which ward holds"));
 }
 
 #[test]

@@ -331,7 +331,7 @@ fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<us
             for name in wanted {
                 let position = position(name)?;
                 if Some(position) == id {
-                    return Err(DataError::RoleAmongTerms { column: name.clone(), role: "id" });
+                    return Err(DataError::RoleAmongTerms { column: name.clone(), role: "the id" });
                 }
                 if !seen.insert(position) {
                     return Err(DataError::RepeatedColumn { column: name.clone() });

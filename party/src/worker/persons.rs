@@ -10,8 +10,8 @@
 //! Each is synced before the next. So the ledger never has a word that a power cut can take away from the store, and a process that was
 //! killed leaves one of two states. The store has a word more than the ledger: the next start writes that checkpoint, before anything of
 //! the run is sent. Or they are level. An honest party goes on from either. A store that was put back to before the last checkpoint lacks
-//! its word. One that was put back to after it, with the mark, can spend again what the messages behind the checkpoint had spent, and
-//! nothing more: at the next checkpoint one account of the run goes on, and any other is refused.
+//! its word. One that was put back to after it, with the mark, makes the messages behind the checkpoint again, at each such restore: at the
+//! next checkpoint one account of the run goes on, and any other is refused.
 //!
 //! [`Ledger::filter`]: fedreg_common::privacy::ledger::Ledger::filter
 
@@ -79,7 +79,7 @@ impl Mark {
         let parts = bytes.split_first_chunk::<8>().and_then(|(number, nonce)| Some((number, nonce.try_into().ok()?)));
         let Some((number, nonce)) = parts else {
             let sentence = format!("{} does not say how far the stream has come: restore it", path.display());
-            return Err(Abort::Refused(sentence).into());
+            return Err(Failure::Account(sentence));
         };
         Ok(Some((u64::from_le_bytes(*number), nonce)))
     }
@@ -167,7 +167,7 @@ impl Persons {
             }
             (true, _, Some(_)) => return self.follow(run, anchor),
         };
-        Err(Abort::Refused(refusal).into())
+        Err(Failure::Account(refusal))
     }
 
     /// Keeps the mark of a run level with the store from here on.
@@ -206,8 +206,8 @@ impl Persons {
         self.due
     }
 
-    /// Refuses a store that does not have the word of the ledger's last checkpoint of a run.
-    pub(super) fn prove(&self, run: &str, last: Option<&Checkpoint>) -> Result<(), Failure> {
+    /// Refuses a store that does not have the word of the ledger's last checkpoint of a run; `begun` is whether anything of the run has left.
+    pub(super) fn prove(&self, run: &str, last: Option<&Checkpoint>, begun: bool) -> Result<(), Failure> {
         let Some(Checkpoint { messages, word, .. }) = last else { return Ok(()) };
         let select = "SELECT 1 FROM words WHERE run = ?1 AND number = ?2 AND lower(hex(nonce)) = ?3";
         let number = i64::try_from(*messages).unwrap_or(i64::MAX);
@@ -219,12 +219,14 @@ impl Persons {
             None => "does not know the run".to_string(),
         };
         let place = self.path.display();
-        Err(Abort::Refused(format!(
+        let cost = match begun {
+            true => "what this one reserved is spent",
+            false => "nothing of this one has left, and the next one takes its charge back",
+        };
+        Err(Failure::Account(format!(
             "{place}, which counts the records of each person, was deleted, rolled back or replaced: it lacks the word of the privacy \
-             ledger's last checkpoint of run {run}, after {messages} messages, and {knows}; restore the latest, or start a new run: what \
-             this one reserved is spent"
-        ))
-        .into())
+             ledger's last checkpoint of run {run}, after {messages} messages, and {knows}; restore the latest, or start a new run: {cost}"
+        )))
     }
 
     /// The last word that was kept of a run, with its number of messages and the most that a person had spent then.

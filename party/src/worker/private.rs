@@ -296,7 +296,7 @@ impl Charged {
         let Some(persons) = &mut self.persons else { return Ok(()) };
         let run = self.ledger.run().to_string();
         // Before anything is written here or beside the anchor, for whoever restores what is missing.
-        persons.prove(&run, self.ledger.ledger.checkpoint(&run)?.as_ref())?;
+        persons.prove(&run, self.ledger.ledger.checkpoint(&run)?.as_ref(), self.ledger.has_begun())?;
         match self.ledger.has_begun() {
             false => persons.begin(&run, &self.anchor)?,
             true => persons.must_know(&run, &self.anchor)?,
@@ -310,7 +310,7 @@ impl Charged {
         let Some(persons) = &self.persons else { return Ok(()) };
         let run = self.ledger.run().to_string();
         let last = self.ledger.ledger.checkpoint(&run)?;
-        persons.prove(&run, last.as_ref())?;
+        persons.prove(&run, last.as_ref(), self.ledger.has_begun())?;
         let Some(((messages, word), most)) = persons.last_word(&run)? else { return Ok(()) };
         if last.is_none_or(|last| last.messages < messages) {
             self.ledger.ledger.filter(&run, (messages, &word), (most, persons.room()))?;
@@ -544,11 +544,16 @@ mod tests {
         charged.persons.as_mut().unwrap().begin(&run, &charged.anchor).unwrap();
         drop(charged);
         assert_eq!(home.last(), None);
-        // And behind it, before the first release.
+        // And behind it, before the first release: a folder that is lost then costs nothing.
         let mut charged = home.process("state").unwrap();
         charged.reserve().unwrap();
         drop(charged);
         assert_eq!(home.last(), Some((0, 0, 0)));
+        let lost = home.refusal("another");
+        assert!(
+            lost.ends_with("start a new run: nothing of this one has left, and the next one takes its charge back"),
+            "{lost}"
+        );
         let mut charged = home.running("state").unwrap();
         message(&mut charged, 0, "ann").unwrap();
         // Killed between a message and its checkpoint.

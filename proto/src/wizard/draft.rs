@@ -86,7 +86,10 @@ pub(super) fn bounded(file: &StudyFile) -> Vec<String> {
 /// The columns of its table that a party's part of the model needs.
 pub(super) fn own_columns(party: &PartyTerms) -> Vec<String> {
     match party.formula.as_deref().map(Formula::parse) {
-        Some(Ok(formula)) => columns(&formula.terms(&[], &[])).into_iter().map(str::to_string).collect(),
+        Some(Ok(formula)) => {
+            let terms = formula.terms(&[], &[]);
+            columns(&terms).into_iter().map(str::to_string).chain(formula.offsets).collect()
+        }
         Some(Err(_)) | None => party.columns.clone(),
     }
 }

@@ -37,7 +37,9 @@ formulas <- c(
   "~ scale(age, center = 50, scale = 10)", "~ scale(age)", "~ scale(x, scale = FALSE)", "~ scale(x, center = FALSE)",
   "~ bs(x, knots = c(2, 4), Boundary.knots = c(0, 40))", "~ bs(x, df = 5)", "~ bs(age, degree = 2, df = 4)", "~ bs(z, df = 6, intercept = TRUE)",
   "~ ns(x, knots = c(2, 4), Boundary.knots = c(0, 20))", "~ ns(x, df = 3)", "~ ns(age, df = 4)", "~ ns(z, df = 3, intercept = TRUE)", "~ ns(log(x), df = 2)",
-  "~ ns(x, 2) * z", "~ ns(age, knots = 50)"
+  "~ ns(x, 2) * z", "~ ns(age, knots = 50)",
+  "~ .", "~ . - 1", "~ z + .", "~ factor(k) * g", "~ factor(k):g", "~ g:factor(k)", "~ 0 + g * factor(k)", "~ g * cut(age, c(0, 40, 60, 120))",
+  "~ factor(k):z - 1", "~ poly(`a b`, 2)", "~ I(`a b`^2) * z", "~ scale(`a b`) + ns(`a b`, df = 3)", "~ `a b`:g + I(`a b`/x)", "~ x + offset(z)"
 )
 
 matrix_of <- function(formula, frame) suppressWarnings(model.matrix(formula, frame))
@@ -58,7 +60,8 @@ table$y <- round(2 * log(table$x) + 0.1 * table$z^2 + 0.03 * table$age + (table$
 table$event <- as.integer(runif(n) < plogis(log(table$x) - 0.4 * table$z - 1))
 fits <- lapply(list(
   list(family = "gaussian", outcome = "y", alice = "~ log(x) * g + poly(z, 2)", bob = "~ ns(age, df = 3) + factor(k)"),
-  list(family = "binomial", outcome = "event", alice = "~ poly(log(x), 2) + cut(age, c(0, 45, 120))", bob = "~ scale(z) + sqrt(`a b`)")
+  list(family = "binomial", outcome = "event", alice = "~ poly(log(x), 2) + cut(age, c(0, 45, 120))", bob = "~ scale(z) + sqrt(`a b`)"),
+  list(family = "gaussian", outcome = "y", alice = "~ 0 + g + log(x) + offset(z)", bob = "~ factor(k) + age")
 ), function(case) {
   formula <- as.formula(paste(case$outcome, "~", sub("~", "", case$alice), "+", sub("~", "", case$bob)))
   fit <- glm(formula, case$family, table, control = glm.control(epsilon = 1e-15, maxit = 100))

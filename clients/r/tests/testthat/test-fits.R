@@ -50,6 +50,28 @@ test_that("a poisson fit with an offset and weights is that of glm", {
     expect_lt(largest(predict(fit), predict(glm)), 1e-8)
 })
 
+test_that("a fit without an intercept is that of glm, with all levels of the first factor", {
+    need_programs()
+    d <- people()
+    glm <- tight(cost ~ 0 + ward + age + crp + smoker, data = d)
+    for (mode in c("plain", "sealed")) {
+        limits <- if (mode == "sealed") "off"
+        fit <- fed_glm(cost ~ 0 + ward + age + crp + smoker, d, alice = c("ward", "age"), mode = mode, sealed_limits = limits)
+        expect_fit_of_glm(fit, glm)
+        expect_lt(largest(predict(fit, d[1:5, ]), predict(glm, d[1:5, ])), 1e-8)
+    }
+    # The leader is the first by name, whatever the order of the list; main effects come before interactions.
+    led <- fed_glm(cost ~ 0 + smoker:crp + ward + smoker, d, parties = list(zoo = c("smoker", "crp"), clinic = c("ward", "age")))
+    glm <- tight(cost ~ 0 + ward + smoker + smoker:crp, data = d)
+    expect_lt(largest(predict(led, d[1:5, ]), predict(glm, d[1:5, ])), 1e-8)
+    folder <- tempfile("kept-")
+    truth <- fed_glm(cost ~ 0 + smoker + age + crp, d, alice = c("smoker", "age"), out = folder)
+    expect_fit_of_glm(truth, tight(cost ~ 0 + smoker + age + crp, data = d))
+    expect_lt(largest(predict(read_fedreg(folder), d[1:5, ]), predict(truth, d[1:5, ])), 1e-8)
+    numbers <- fed_glm(cost ~ age + crp - 1, d, parties = list(zoo = "age", ward = "crp"))
+    expect_fit_of_glm(numbers, tight(cost ~ age + crp - 1, data = d))
+})
+
 test_that("a sealed fit is that of glm", {
     need_programs()
     d <- people()

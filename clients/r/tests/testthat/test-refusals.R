@@ -69,8 +69,8 @@ test_that("an interaction across parties is refused with the reason", {
 })
 
 test_that("models that a rehearsal has not are refused", {
-    expect_error(fed_glm(mpg ~ wt + hp - 1, mtcars), "has an intercept")
-    expect_error(fed_glm(mpg ~ 0 + wt + hp, mtcars), "has an intercept")
+    expect_error(fed_glm(mpg ~ 0 + wt + factor(cyl), mtcars, alice = "wt"), "`factor(cyl)` has all its levels in R, and here only the first factor of alice", fixed = TRUE)
+    expect_error(fed_glm(mpg ~ 0 + factor(cyl) + factor(am), mtcars, alice = "am"), "write a factor of alice before it", fixed = TRUE)
     expect_error(fed_glm(mpg ~ wt + hp + qsec - qsec, mtcars), "cannot be taken away")
     expect_error(fed_glm(cbind(am, vs) ~ wt + hp, mtcars), "has 2 columns")
     expect_error(fed_glm(am ~ wt + hp, mtcars, family = binomial("probit")), "has the link logit")

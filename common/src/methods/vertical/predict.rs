@@ -102,8 +102,11 @@ impl NewRows {
         let mut eta = vec![f64::NAN; rows];
         if mask.count() < rows {
             let offset = prepare::own_offset(&study, role, &frame, Some(&mask))?;
-            let design = encode::encode(&mut frame, &terms, true, Some(&mask)).map_err(own)?;
             let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();
+            // Models of earlier versions have contrasts without an intercept too.
+            let names = encode::term_names(&frame, &terms, true, Some(&mask)).map_err(own)?;
+            let contrasted = prepare::is_contrasted(&study, role) || names.iter().eq(known.iter().copied());
+            let design = encode::encode(&mut frame, &terms, contrasted, Some(&mask)).map_err(own)?;
             if !design.terms.iter().eq(known) {
                 return Err(Abort::OwnData(
                     "the new data have other terms than the model; columns and levels must be those of the fit"

@@ -250,6 +250,12 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
     Ok(terms)
 }
 
+/// Whether all categorical columns of a party are coded by contrasts. Without an intercept the first one of the party that would hold it
+/// has all its levels, as R codes the first one of a formula; the others' have a reference level, as nobody knows what they have.
+pub(super) fn is_contrasted(study: &Study<Vertical>, role: Role) -> bool {
+    study.method.intercept || !study.is_first(role)
+}
+
 fn own(error: DataError) -> Abort {
     Abort::OwnData(error.to_string())
 }
@@ -365,9 +371,10 @@ impl Prepared {
         let learnt = functions::derive(frame, &self.terms, dropped, None).map_err(refused)?;
         if study.method.penalty.is_none() {
             let intercept = usize::from(study.method.intercept && study.is_first(role));
-            encode::refuse_too_many(frame, &self.terms, intercept, dropped).map_err(own)?;
+            encode::refuse_too_many(frame, &self.terms, (is_contrasted(&study, role), intercept), dropped)
+                .map_err(own)?;
         }
-        let design = encode::encode(frame, &self.terms, true, dropped).map_err(refused)?;
+        let design = encode::encode(frame, &self.terms, is_contrasted(&study, role), dropped).map_err(refused)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
             return Err(Abort::Policy {

@@ -504,27 +504,18 @@ impl Vertical {
         self.parties.len() > 2
     }
 
-    /// Refuses what a party's formula cannot say, because it is a matter of both parties.
+    /// Refuses a formula that cannot be read, or explains another column than the study.
     fn check_party_formula(&self, role: Role, text: &str) -> Result<(), StudyError> {
         let wrong = |problem: String| Err(value(&format!("parties.{role}.formula"), problem));
         let formula = match Formula::parse(text) {
             Ok(formula) => formula,
             Err(error) => return wrong(format!("cannot be read: {error}")),
         };
-        let at = |problem: String, place: usize| wrong(problem + &caret(text, place));
-        if self.intercept && !formula.intercept {
-            let problem = "leaves the intercept out, which is said by `model.intercept = false`";
-            return at(problem.to_string(), formula.places.intercept);
-        }
-        if let Some(offset) = formula.offsets.first() {
-            let problem = format!("has an offset, which is said by `[offset]` with `column = \"{offset}\"`");
-            return at(problem, formula.places.offset);
-        }
         match formula.outcome {
             Some(outcome) if outcome != self.outcome.column => {
                 let column = self.outcome.column.escape_debug();
                 let problem = format!("explains another column than `outcome.column`, which is `{column}`");
-                at(problem, formula.places.outcome)
+                wrong(problem + &caret(text, formula.places.outcome))
             }
             _ => Ok(()),
         }
