@@ -181,8 +181,7 @@ fn a_formula_in_the_study_names_what_it_does_not_know() {
     let world = World::new();
     for (formula, part) in [
         ("~ sin(a)", "the function `sin` is not understood, make a column of its values beforehand"),
-        ("~ a - 1", "`parties.alice.formula` leaves the intercept out, which is said by `model.intercept = false`"),
-        ("~ a + offset(w)", "has an offset, which is said by `[offset]`"),
+        ("~ a + offset(w) + offset(v)", "a model has one offset, so make a column of their sum"),
     ] {
         world.write("study.toml", &STUDY.replace("columns = [\"a\"]", &format!("formula = \"{formula}\"")));
         let output = Command::new(DEMO)
