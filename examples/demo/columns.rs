@@ -1,6 +1,6 @@
 //! Who gets which columns.
 
-use fedreg_common::data::formula::{Formula, Term, all_known, columns, own_alone};
+use fedreg_common::data::formula::{Formula, FormulaError, Term, all_known, columns, own_alone};
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
@@ -44,10 +44,11 @@ impl Own {
         let text = text.trim();
         let formula = Formula::parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        let mut terms = formula.terms(&[], &[]);
-        terms.extend(formula.offsets.iter().map(Term::column));
-        all_known(text, &terms, &header)
-            .map_err(|error| Failure::new(Exit::Data, anyhow::anyhow!("{flag}: {error}")))?;
+        let refused = |error| Failure::new(Exit::Data, anyhow::anyhow!("{flag}: {error}"));
+        all_known(text, &formula.terms(&[], &[]), &header).map_err(refused)?;
+        let offsets: Vec<Term> = formula.offsets.iter().map(Term::column).collect();
+        all_known(text, &offsets, &header)
+            .map_err(|error| refused(FormulaError { at: formula.places.offset, ..error }))?;
         Ok(Own::Formula(text.to_string()))
     }
 
@@ -235,7 +236,7 @@ mod tests {
         for (alice, bob, says) in [
             ("~ .", "a,b,c", "--alice: `.` stands for no column"),
             ("~ .", "~ b + .", "--bob: `.` stands in the formula of alice too"),
-            ("~ a + offset(n)", "b", "--alice: formula, character 1: there is no column `n`"),
+            ("~ a + offset(n)", "b", "--alice: formula, character 7: there is no column `n`"),
         ] {
             let said = formula(alice, bob).unwrap_err();
             assert!(said.contains(says), "{said}");

@@ -137,7 +137,9 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
     parties <- deal_columns(parties, data, needed, outcome)
     homeless <- setdiff(named[named %in% names(data)], unlist(parties))
     if (length(homeless)) refuse("nobody holds ", quoted(homeless), ": name it in the columns of a party")
-    at <- list(terms = lapply(parties, function(columns) list()), offsets = offsets, parties = parties, intercept = intercept, sequence = list())
+    at <- list(
+        terms = lapply(parties, function(columns) list()), sequence = list(), offsets = offsets, parties = parties, intercept = intercept
+    )
     for (term in terms) {
         if (identical(term, as.name("."))) {
             for (name in names(parties)) {

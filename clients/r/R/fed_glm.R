@@ -88,7 +88,8 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     fit$folder <- out
     rows <- model$rows
     fit$rehearsal <- list(
-        terms = dealt$terms[union(first, names(dealt$terms))], intercept = dealt$intercept, frame = model$frame, data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
+        terms = dealt$terms[union(first, names(dealt$terms))], intercept = dealt$intercept, frame = model$frame,
+        data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
         outcome = outcome$values[rows], weights = weights$values[rows], offset = offset, rows = rows
     )
     if (run$code == 3L) warn_unfinished(run$report, run$log)

@@ -45,6 +45,11 @@ impl StudyFile {
             let offset = |column| Offset { role, text: text.clone(), column, place };
             offsets.extend(formula.offsets.into_iter().map(offset));
         }
+        self.follow_offsets(&offsets)
+    }
+
+    /// The one offset of these formulas, and who holds it.
+    fn follow_offsets(&mut self, offsets: &[Offset]) -> Result<(), StudyError> {
         let Some(offset) = offsets.first() else { return Ok(()) };
         if let Some(other) = offsets.iter().find(|other| other.column != offset.column) {
             let problem = format!(
