@@ -72,12 +72,10 @@ pub fn create(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, Ledger
     for folder in [ledger.parent(), anchor.parent()].into_iter().flatten() {
         durable_folder(folder).map_err(|error| place.file_error(&error))?;
     }
+    // First of the two, so that a process that is killed here leaves no ledger without its anchor.
+    place.make_anchor()?;
     // For its owner alone; SQLite gives its journal the same rights.
     make_own(ledger).map_err(|error| place.file_error(&error))?;
-    if !anchor.exists() {
-        let key = fresh_key().map_err(|error| place.bad_ledger(&error.to_string()))?;
-        place.write_anchor(&AnchorFile::new(&key, &place.ledger))?;
-    }
     Ledger::create(LedgerFile::connect(place, true)?)
 }
 
@@ -92,7 +90,9 @@ pub fn open(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerEr
         return Err(place.absent()?.into());
     }
     if !anchor.exists() {
-        return Err(LedgerError::NoAnchor);
+        // A file without a byte holds no charge: versions before made it first, and may have been killed then.
+        let bytes = fs::metadata(ledger).map_err(|error| place.file_error(&error))?.len();
+        return Err(if bytes == 0 { place.absent()?.into() } else { LedgerError::NoAnchor });
     }
     let file = LedgerFile::connect(place, false)?;
     // The process that was to make it was killed before its first record, or somebody emptied it.
@@ -276,6 +276,16 @@ impl Place {
             Some(known) if known.sequence > 0 => StorageError::Gone { place: self.name(), records: known.sequence },
             _ => StorageError::Missing { place: self.name() },
         })
+    }
+
+    /// An anchor of no record, where there is none; no other process makes one meanwhile.
+    fn make_anchor(&self) -> Result<(), StorageError> {
+        let _lock = locked(&beside(&self.anchor, "lock")).map_err(|error| self.file_error(&error))?;
+        if self.anchor.exists() {
+            return Ok(());
+        }
+        let key = fresh_key().map_err(|error| self.bad_ledger(&error.to_string()))?;
+        self.write_anchor(&AnchorFile::new(&key, &self.ledger))
     }
 
     /// Lets `change` alter the anchor, if there is one, and writes it if that says so; no other process is at it meanwhile.
@@ -678,6 +688,28 @@ mod tests {
         let missing = home.open().map(drop).unwrap_err();
         assert!(matches!(missing, LedgerError::Storage(StorageError::Missing { .. })));
         assert_eq!(missing.exit(), Exit::Refused);
+    }
+
+    /// Killed between any two of its steps, whoever makes a ledger leaves what the next one takes up.
+    #[test]
+    fn a_ledger_that_was_begun_is_made() {
+        for left in ["nothing", "an empty ledger", "an anchor", "both"] {
+            let folder = tempfile::tempdir().unwrap();
+            let (ledger, anchor) = (folder.path().join("privacy.sqlite"), folder.path().join("anchor"));
+            if left == "an anchor" || left == "both" {
+                let place = Place { ledger: ledger.clone(), anchor: anchor.clone() };
+                place.make_anchor().unwrap();
+            }
+            if left == "an empty ledger" || left == "both" {
+                make_own(&ledger).unwrap();
+            }
+            assert!(open(&ledger, &anchor).unwrap_err().is_missing(), "{left}");
+            open_or_create(&ledger, &anchor).unwrap();
+            open(&ledger, &anchor).unwrap();
+            // What was made is not made anew.
+            fs::remove_file(&anchor).unwrap();
+            assert_eq!(open_or_create(&ledger, &anchor).map(drop), Err(LedgerError::NoAnchor), "{left}");
+        }
     }
 
     #[test]
