@@ -549,7 +549,7 @@ mutate "an end at a point without a gradient" $sealed/glm.rs \
 mutate "a refused step that leaves the slope at its whole length" $secure/optimiser.rs \
     's/line\.step \*= 0\.5;//' secure::tests::glm::a_step_to
 mutate "columns that are set aside stay in the gradient" $sealed/glm/lead.rs \
-    's/let gradient = self\.reduced\(gradient\);//' sealed::tests::glm::columns_that_depend
+    's/gradient\(opened, bits, rows, self\.map\.as_ref\(\)\)/gradient(opened, bits, rows, None)/' sealed::tests::glm::columns_that_depend
 both=sealed::tests::both
 mutate "a table that opens to bob without alice's account" $sealed/limits.rs \
     's/if self\.leads\(role\) && !self\.both \{ 0 \}/if self.leads(role) { 0 }/' $both::alices_own
@@ -557,6 +557,14 @@ mutate "a table that opens to bob and is in no list" $sealed/results.rs \
     's/then\(\|\| opening\.table\(\)\)/then(|| opening.table()).filter(|_| false)/' $both::each_share
 mutate "a solution that bob does not compare with the table" $sealed/session/both.rs \
     's/match sound \{/match true || sound {/' $both::what_does
+mutate "gradients that open to bob without alice's account" $sealed/limits.rs \
+    's/if !self\.both \{/if self.both || !self.both {/' $both::alices_own_limit_counts_gradients
+mutate "gradients that open to bob and are in no list" $sealed/results.rs \
+    's/if to_both \{/if to_both \&\& false {/' $both::whatever_opens
+mutate "a gradient that bob reads at another scale" $sealed/glm.rs \
+    's/None => self\.seen\.take_gradient\(&opened, \[columns, bits\]/None => self.seen.take_gradient(\&opened, [columns, bits + 1]/' $both::gradients_and_tables
+mutate "coordinates that bob does not compare with the weighted table" $sealed/session/both.rs \
+    's/near\(&own, DIGITS\) &&/near(\&own, 1e9) \&\&/' $both::what_does_not_follow_from_gradients
 range=sealed::tests::range
 mutate "a class of the rows in place of the range that the study fixes" $sealed/glm/point.rs \
     's/let range = stated\.unwrap_or_else\(\|\| match family/let range = None.unwrap_or_else(|| match family/' $range::with_a_fixed_range

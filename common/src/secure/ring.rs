@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::lanes::{self, Moduli};
 
@@ -133,7 +134,7 @@ impl Incoming {
     pub fn finish(self) -> Result<Elements, RingError> {
         let Incoming { width, count, words } = self;
         match words.len() == count * width.words() {
-            true => Ok(Elements { width, words }),
+            true => Ok(Elements::from_words(width, words)),
             false => Err(RingError::Count { came: words.len() / width.words(), expected: count }),
         }
     }
@@ -157,7 +158,7 @@ impl Part<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Elements {
     width: Width,
-    words: Vec<u64>,
+    words: Arc<Vec<u64>>,
 }
 
 /// Sizes only: elements may be shares of secrets.
@@ -170,7 +171,7 @@ impl fmt::Debug for Elements {
 impl Elements {
     /// So many zeros.
     pub fn zeros(width: Width, count: usize) -> Elements {
-        Elements { width, words: vec![0; count * width.words()] }
+        Elements::from_words(width, vec![0; count * width.words()])
     }
 
     /// Signed integers, each modulo the primes.
@@ -187,7 +188,7 @@ impl Elements {
         let mut elements = Elements::zeros(width, values.len());
         let scale = 2f64.powi(bits as i32);
         for half in 0..width.words() {
-            let words = &mut elements.words[half * values.len()..(half + 1) * values.len()];
+            let words = &mut elements.words_mut()[half * values.len()..(half + 1) * values.len()];
             if !lanes::pack_fixed(values, scale, LARGEST_FIXED, words, &MODULI[half]) {
                 return Err(RingError::Range);
             }
@@ -201,14 +202,19 @@ impl Elements {
         let mut elements = Elements::zeros(width, count);
         for half in 0..width.words() {
             let planes = [&residues[3 * half][..], &residues[3 * half + 1][..], &residues[3 * half + 2][..]];
-            lanes::pack(planes, &mut elements.words[half * count..(half + 1) * count]);
+            lanes::pack(planes, &mut elements.words_mut()[half * count..(half + 1) * count]);
         }
         elements
     }
 
     /// From words that are known to be residues below their primes.
     pub(super) fn from_words(width: Width, words: Vec<u64>) -> Elements {
-        Elements { width, words }
+        Elements { width, words: Arc::new(words) }
+    }
+
+    /// The words, which a clone has no more afterwards.
+    fn words_mut(&mut self) -> &mut [u64] {
+        Arc::<Vec<u64>>::make_mut(&mut self.words)
     }
 
     /// From the bytes that [`Elements::to_bytes`] gives.
@@ -252,7 +258,7 @@ impl Elements {
     pub(super) fn parts_mut(&mut self, sizes: &[usize]) -> Vec<Vec<&mut [u64]>> {
         let count = self.count();
         let mut parts: Vec<Vec<&mut [u64]>> = sizes.iter().map(|_| Vec::with_capacity(self.width.words())).collect();
-        for mut words in self.words.chunks_exact_mut(count.max(1)) {
+        for mut words in self.words_mut().chunks_exact_mut(count.max(1)) {
             for (part, size) in parts.iter_mut().zip(sizes) {
                 let (own, others) = words.split_at_mut((*size).min(words.len()));
                 part.push(own);
@@ -287,7 +293,7 @@ impl Elements {
                 return Err(RingError::Count { came: factors.count(), expected: left.count() });
             }
         }
-        for (half, sums) in self.words.chunks_exact_mut(rows.max(1)).enumerate() {
+        for (half, sums) in self.words_mut().chunks_exact_mut(rows.max(1)).enumerate() {
             lanes::add_row_products(sums, left.halves[half], right.halves[half], &MODULI[half]);
         }
         Ok(())
@@ -332,7 +338,7 @@ impl Elements {
     /// Multiplies every element with the same integer.
     pub fn multiply_all(&mut self, factor: i128) {
         let (count, factor) = (self.count(), Elements::from_integers(self.width, &[factor]));
-        for (half, words) in self.words.chunks_exact_mut(count.max(1)).enumerate() {
+        for (half, words) in self.words_mut().chunks_exact_mut(count.max(1)).enumerate() {
             lanes::multiply_all(words, factor.half(half)[0], &MODULI[half]);
         }
     }
@@ -355,8 +361,8 @@ impl Elements {
         let [mut whole, mut twice] = [0, 1].map(|_| Elements::zeros(width, count));
         for half in 0..width.words() {
             let all = half * count..(half + 1) * count;
-            let places = whole.words[all.clone()].chunks_exact_mut(rows.max(1));
-            let places = places.zip(twice.words[all].chunks_exact_mut(rows.max(1)));
+            let places = whole.words_mut()[all.clone()].chunks_exact_mut(rows.max(1));
+            let places = places.zip(twice.words_mut()[all].chunks_exact_mut(rows.max(1)));
             let factors =
                 columns.halves[half].chunks_exact(rows.max(1)).zip(added.half(half).chunks_exact(rows.max(1)));
             for ((whole, twice), (column, added)) in places.zip(factors) {
@@ -372,7 +378,7 @@ impl Elements {
         }
         let count = self.count();
         for half in 0..self.width.words() {
-            with(&mut self.words[half * count..(half + 1) * count], other.half(half), &MODULI[half]);
+            with(&mut self.words_mut()[half * count..(half + 1) * count], other.half(half), &MODULI[half]);
         }
         Ok(())
     }
@@ -382,7 +388,7 @@ impl Elements {
         let words = (0..self.width.words())
             .flat_map(|half| places.clone().filter_map(move |at| self.half(half).get(at).copied()))
             .collect();
-        Elements { width: self.width, words }
+        Elements::from_words(self.width, words)
     }
 
     /// Neighbouring elements, such as some columns of a row block. Places beyond the last element are left out.
@@ -390,8 +396,7 @@ impl Elements {
         let count = self.count();
         let places = places.start.min(count)..places.end.min(count);
         let halves: Vec<&[u64]> = (0..self.width.words()).map(|half| &self.half(half)[places.clone()]).collect();
-        let words = halves.concat();
-        Elements { width: self.width, words }
+        Elements::from_words(self.width, halves.concat())
     }
 
     /// The first elements, such as those of the first columns: no copy where these are all.
@@ -424,7 +429,7 @@ impl Elements {
         for half in 0..width.words() {
             parts.clone().for_each(|part| words.extend_from_slice(part.half(half)));
         }
-        Ok(Elements { width, words })
+        Ok(Elements::from_words(width, words))
     }
 
     /// The signed integers, below half of the modulus in size, by the Chinese remainder theorem.

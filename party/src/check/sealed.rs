@@ -146,40 +146,43 @@ impl Forecast<'_> {
             [1, bob + 3],
             bob + 3,
         );
-        let gradient = one("a gradient with {second}'s range, several times", [1, all + 1], all + 1);
+        let gradient = match self.leads {
+            true => one("a gradient, several times", [1, all], all),
+            false => one("a gradient with {second}'s range, several times", [1, all + 1], all + 1),
+        };
+        // What opens to Alice, and to Bob where everything opens to both.
+        let opens = !self.leads || self.both();
+        let table = opens.then(|| opening.table());
         if let Some(lambdas) = self.lambdas() {
-            let between = match self.leads {
-                true => vec![point],
-                false => {
-                    let sums = sizes
-                        .losses_opened()
-                        .map(|(what, each)| one(&format!("{what} at every lambda"), [lambdas, each], lambdas * each));
-                    std::iter::once(gradient).chain(sums).collect()
-                }
-            };
-            return opening.along_gradients(lambdas, between);
+            let sums = sizes
+                .losses_opened()
+                .map(|(what, each)| one(&format!("{what} at every lambda"), [lambdas, each], lambdas * each));
+            let gradients = std::iter::once(gradient).chain(sums).filter(|_| opens);
+            let between = self.leads.then_some(point).into_iter().chain(gradients).collect();
+            // That of Bob stands before his factor.
+            return table.filter(|_| self.leads).into_iter().chain(opening.along_gradients(lambdas, between)).collect();
+        }
+        let mut opened: Vec<Opened> = table.into_iter().chain(self.leads.then_some(point)).collect();
+        if opens {
+            opened.push(gradient);
+            if sizes.inference() {
+                opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
+            }
+            opened.extend(sizes.losses_opened().map(|(what, numbers)| one(what, [1, numbers], numbers)));
         }
         match self.leads {
             true => {
                 let covariance = if sizes.inference() { bob + 1 } else { 0 };
-                vec![
-                    point,
+                opened.extend([
                     one("what {first}'s columns and the outcome hold of {second}'s", [bob, bob], bob * bob),
                     one(
                         "{second}'s part of the solution with its covariance",
                         [bob, 1 + covariance],
                         bob * (1 + covariance),
                     ),
-                ]
+                ]);
             }
             false => {
-                let mut opened = vec![opening.table(), gradient];
-                if sizes.inference() {
-                    opened.push(one("weighted cross-products", [all, all], sizes.weighted()));
-                }
-                if let Some((what, numbers)) = sizes.losses_opened() {
-                    opened.push(one(what, [1, numbers], numbers));
-                }
                 opened.push(one("{second}'s part of the intercept and of its variance", [1, 2], 2));
                 if self.study.method.outcome.held_by.is_shared() {
                     let numbers = sizes.along();
@@ -189,9 +192,9 @@ impl Forecast<'_> {
                         numbers,
                     ));
                 }
-                opened
             }
         }
+        opened
     }
 
     /// Masked columns that leave: the own ones and a canary, at Alice the outcome too.

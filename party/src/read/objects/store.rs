@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
 use object_store::limit::LimitStore;
 use object_store::path::Path as Name;
-use object_store::{ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, RetryConfig};
+use object_store::{ClientOptions, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
+use tokio_stream::StreamExt;
 
 use super::super::ranges::Ranges;
 use super::super::rows::Rows;
@@ -32,6 +34,9 @@ const END: u64 = 1 << 16;
 
 /// Requests that are under way at a time: a slow line must bring each of them within the time that a request has.
 const AT_ONCE: usize = 8;
+
+/// Parts that were read whose room is kept: about those that are there at a time where all columns of a table are read.
+const SPARE: usize = 64;
 
 /// How long a store may take for a connection, to say that it has the object, for a part, and with all attempts for one together. Tests
 /// wait for the end of it.
@@ -53,6 +58,8 @@ struct Object {
     name: Name,
     about: ObjectMeta,
     windows: Mutex<Windows>,
+    /// Room of parts that were read, for parts to come: memory that is new to the process costs about as much as a copy.
+    spare: Arc<Mutex<Vec<BytesMut>>>,
     /// Why reading ended, whatever those who read make of it.
     trouble: Mutex<Option<Trouble>>,
 }
@@ -169,6 +176,21 @@ impl Slot {
     }
 }
 
+/// What a store sends, no more than was asked for and what comes with that, in the room of a part that was read.
+async fn filled(got: GetResult, spare: &Mutex<Vec<BytesMut>>, length: u64) -> Result<BytesMut, Error> {
+    let mut room = locked(spare).pop().unwrap_or_default();
+    room.clear();
+    room.reserve(usize::try_from(length).unwrap_or_default());
+    let mut pieces = got.into_stream();
+    while let Some(piece) = pieces.next().await {
+        room.extend_from_slice(&piece?);
+        if room.len() as u64 > length {
+            break;
+        }
+    }
+    Ok(room)
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -265,7 +287,7 @@ fn found(stated: &Stated) -> Result<Object, ReadError> {
     if (&before.e_tag, before.size, before.last_modified) != (&about.e_tag, about.size, about.last_modified) {
         return Err(ReadError::format(&shown, CHANGED));
     }
-    Ok(Object { store, name, about, windows: Mutex::default(), trouble: Mutex::default() })
+    Ok(Object { store, name, about, windows: Mutex::default(), spare: Arc::default(), trouble: Mutex::default() })
 }
 
 const CHANGED: &str = "the object was written anew while it was read: start again";
@@ -401,12 +423,13 @@ impl Object {
         let slot = Arc::new(Slot::default());
         let (own, store, name, tag) =
             (Arc::clone(&slot), Arc::clone(&self.store), self.name.clone(), self.about.e_tag.clone());
+        let spare = Arc::clone(&self.spare);
         let fetch = async move {
             let length = range.end - range.start;
             let options = GetOptions { if_match: tag, range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
-            let got = async { store.get_opts(&name, options).await?.bytes().await };
+            let got = async { filled(store.get_opts(&name, options).await?, &spare, length).await };
             own.put(match got.await {
-                Ok(bytes) if bytes.len() as u64 == length => Ok(bytes),
+                Ok(bytes) if bytes.len() as u64 == length => Ok(bytes.freeze()),
                 Ok(_) => Err(Trouble::Unreachable("the store sends other parts than it was asked for".to_owned())),
                 Err(error) => Err(Trouble::of(&error)),
             });
@@ -418,6 +441,19 @@ impl Object {
         slot
     }
 
+    /// Keeps the room of parts that nobody reads any more.
+    fn keep(&self, read: BTreeMap<u64, Arc<Slot>>) {
+        let mut spare = locked(&self.spare);
+        for slot in read.into_values() {
+            let come = Arc::into_inner(slot).and_then(|slot| slot.come.into_inner().ok().flatten());
+            if let Some(room) = come.and_then(|come| come.ok()?.try_into_mut().ok())
+                && spare.len() < SPARE
+            {
+                spare.push(room);
+            }
+        }
+    }
+
     /// The part with a byte, and where it begins; those after it are asked for.
     fn slot(&self, place: u64) -> (u64, Arc<Slot>) {
         let mut windows = locked(&self.windows);
@@ -426,7 +462,8 @@ impl Object {
             let number = (place - start) / PART;
             self.ask(*start, window, number, AHEAD);
             // Nobody goes back in what is read from its beginning on.
-            window.parts = window.parts.split_off(&number);
+            let parts = window.parts.split_off(&number);
+            self.keep(std::mem::replace(&mut window.parts, parts));
             if let Some(slot) = window.parts.get(&number) {
                 return (start + number * PART, Arc::clone(slot));
             }
@@ -490,8 +527,9 @@ impl Ranges for Object {
     fn announce(&self, parts: &[Range<u64>], later: &[Range<u64>]) {
         let mut windows = locked(&self.windows);
         let mut before = std::mem::take(&mut windows.expected);
-        // Of what is read later its beginning is enough.
-        let all = parts.iter().map(|part| (part, AHEAD)).chain(later.iter().map(|part| (part, 0)));
+        // Of what is read later its beginning is enough, and as much as can be under way.
+        let later = later.iter().take(AT_ONCE).map(|part| (part, 0));
+        let all = parts.iter().map(|part| (part, AHEAD)).chain(later);
         for (part, ahead) in all.filter(|(part, _)| part.start < part.end.min(self.about.size)) {
             let end = part.end.min(self.about.size);
             // What is on its way already is not asked for again.
@@ -500,5 +538,6 @@ impl Ranges for Object {
             self.ask(part.start, &mut window, 0, ahead);
             windows.expected.insert(part.start, window);
         }
+        before.into_values().for_each(|window| self.keep(window.parts));
     }
 }

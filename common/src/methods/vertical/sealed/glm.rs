@@ -13,6 +13,7 @@
 mod along;
 mod lead;
 mod point;
+mod seen;
 
 use std::collections::VecDeque;
 
@@ -22,6 +23,7 @@ pub(super) use self::along::{Fitted, Penalised};
 pub(super) use self::lead::{End, Ended, Lead};
 use self::point::Point;
 pub(super) use self::point::cut;
+use self::seen::Seen;
 use super::limits::Sizes;
 use crate::conversation::{Refusal, Step};
 use crate::glm::Family;
@@ -112,6 +114,8 @@ enum Place {
     Canary,
     /// Bob's shares of what opens.
     Shares,
+    /// Alice's, where it opens to both.
+    SharesOfFirst,
     Over,
 }
 
@@ -181,6 +185,10 @@ pub(super) struct Glm {
     weighted: Option<WeightedShare>,
     /// At Alice.
     lead: Option<Lead>,
+    /// At Alice, her shares of what has opened to her, until they are sent where it opens to both.
+    told: Option<Elements>,
+    /// At Bob, where it opens to both.
+    seen: Seen,
     end: Option<End>,
 }
 
@@ -221,6 +229,8 @@ impl Glm {
             residuals: None,
             weighted: None,
             lead,
+            told: None,
+            seen: Seen::default(),
             end: None,
         }
     }
@@ -263,6 +273,11 @@ impl Glm {
         self.lead.as_ref()
     }
 
+    /// At Bob, where everything opens to both.
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     pub(super) fn step(&self) -> Option<Step> {
         let (speaker, expected) = match self.place {
             Place::Point => (self.pair.first(), "a point"),
@@ -275,6 +290,7 @@ impl Glm {
             },
             Place::Canary => (self.pair.first(), "the share of a product's canary"),
             Place::Shares => (self.pair.second(), "shares of a product"),
+            Place::SharesOfFirst => (self.pair.first(), "shares of a product"),
             Place::Over => return None,
         };
         Some(Step { speaker, expected })
@@ -304,6 +320,7 @@ impl Glm {
                 Ok(self.message(ProductKind::Canary, entries))
             }
             Place::Shares => self.open_own(),
+            Place::SharesOfFirst => self.tell(),
             Place::Over => Err(out_of_order()),
         }
     }
@@ -340,6 +357,12 @@ impl Glm {
             (Place::Shares, Body::Product(Product { number, what: ProductKind::Shares, entries, .. })) => {
                 of_product(self.products, number)?;
                 self.open(&entries)
+            }
+            (Place::SharesOfFirst, Body::Product(Product { number, what: ProductKind::Shares, entries, .. })) => {
+                of_product(self.products, number)?;
+                self.open_here(&entries)?;
+                self.opened();
+                Ok(())
             }
             _ => Err(Refusal::Kind),
         }
@@ -407,6 +430,7 @@ impl Glm {
         };
         let wrong = || PeerFault::Value { what: "a point", expected: "possible", round: self.evaluations + 1 };
         let size = whole(size, 1100).ok_or_else(wrong)?;
+        self.seen.take_point(gamma);
         let gamma = DVector::from_column_slice(gamma);
         let gamma = match &self.map {
             Some(map) => map * gamma,
@@ -546,16 +570,33 @@ impl Glm {
 
     /// At Bob: his shares of the canaries, and of what opens to Alice.
     fn open_own(&mut self) -> Result<Body, Abort> {
-        let mut parts: Vec<&Elements> = self.canaries.iter().map(Canary::share).collect();
-        let (gradient, weighted, loss) = (self.gradient.take(), self.weighted.take(), self.loss.take());
-        parts.extend(gradient.as_ref().map(VectorShare::share));
-        parts.extend(weighted.as_ref().map(WeightedShare::share));
-        parts.extend(&loss);
+        let parts: Vec<&Elements> = self.canaries.iter().map(Canary::share).chain(self.shares()).collect();
         let entries = joined(parts.into_iter())?;
         self.opens = entries.count() - self.canaries.len();
         let body = self.message(ProductKind::Shares, entries);
+        if self.sizes.both {
+            self.place = Place::SharesOfFirst;
+        } else {
+            (self.gradient, self.weighted, self.loss) = (None, None, None);
+            self.opened();
+        }
+        Ok(body)
+    }
+
+    /// At Alice, where it opens to both: her shares of what has opened to her. Bob has compared the canaries before he sent his.
+    fn tell(&mut self) -> Result<Body, Abort> {
+        let entries = self.told.take().ok_or_else(out_of_order)?;
+        self.opens = entries.count();
+        let body = self.message(ProductKind::Shares, entries);
         self.opened();
         Ok(body)
+    }
+
+    /// The own shares of what is to open.
+    fn shares(&self) -> impl Iterator<Item = &Elements> {
+        let gradient = self.gradient.as_ref().map(VectorShare::share);
+        let weighted = self.weighted.as_ref().map(WeightedShare::share);
+        gradient.into_iter().chain(weighted).chain(&self.loss)
     }
 
     /// Something has opened: the next point, or the end.
@@ -585,41 +626,60 @@ impl Glm {
     fn open(&mut self, entries: &Elements) -> Result<(), Refusal> {
         let count = self.canaries.len();
         self.check_canaries(&entries.slice(0..count))?;
-        let rest = entries.slice(count..entries.count());
-        let point = self.point.as_ref().ok_or_else(out_of_order)?;
-        let lead = self.lead.as_mut().ok_or_else(out_of_order)?;
-        let columns = self.table.bits;
-        if let Some(share) = self.gradient.take() {
-            let (bits, bound) = point.bits(Kernel::Mean, self.sizes.rows, columns)?;
-            let opened = share.open(&rest, bound).map_err(peer_fault)?;
-            lead.take_gradient(&opened, [columns, bits], self.sizes.rows);
+        let own: Vec<&Elements> = self.shares().collect();
+        let own = joined(own.into_iter())?;
+        self.open_here(&entries.slice(count..entries.count()))?;
+        if self.sizes.both {
+            self.told = Some(own);
+            self.place = Place::SharesOfFirst;
         } else {
-            let table = self.weighted.take();
-            let size = table.as_ref().map_or(0, |share| share.share().count());
-            let expected = size + self.loss.as_ref().map_or(0, Elements::count);
-            if rest.count() != expected {
-                return Err(length("shares of what opens at the end", rest.count(), expected).into());
+            self.opened();
+        }
+        Ok(())
+    }
+
+    /// What opens with the peer's shares, which may be nothing.
+    fn open_here(&mut self, rest: &Elements) -> Result<(), Refusal> {
+        let point = self.point.as_ref().ok_or_else(out_of_order)?;
+        let (columns, rows, map) = (self.table.bits, self.sizes.rows, self.map.as_ref());
+        if let Some(share) = self.gradient.take() {
+            let (bits, bound) = point.bits(Kernel::Mean, rows, columns)?;
+            let opened = share.open(rest, bound).map_err(peer_fault)?;
+            match &mut self.lead {
+                Some(lead) => lead.take_gradient(&opened, [columns, bits], rows),
+                None => self.seen.take_gradient(&opened, [columns, bits], rows, map),
             }
-            if let Some(share) = table {
-                let (bits, bound) = point.bits(Kernel::Weight, self.sizes.rows, columns)?;
-                let opened = share.open(&rest.slice(0..size), bound).map_err(peer_fault)?;
-                lead.take_weighted(&opened, [columns, bits], self.sizes);
+            return Ok(());
+        }
+        let table = self.weighted.take();
+        let size = table.as_ref().map_or(0, |share| share.share().count());
+        let expected = size + self.loss.as_ref().map_or(0, Elements::count);
+        if rest.count() != expected {
+            return Err(length("shares of what opens at the end", rest.count(), expected).into());
+        }
+        if let Some(share) = table {
+            let (bits, bound) = point.bits(Kernel::Weight, rows, columns)?;
+            let opened = share.open(&rest.slice(0..size), bound).map_err(peer_fault)?;
+            match &mut self.lead {
+                Some(lead) => lead.take_weighted(&opened, [columns, bits], &self.sizes),
+                None => self.seen.take_weighted(&opened, [columns, bits], &self.sizes, map),
             }
-            if let Some(mut own) = self.loss.take() {
-                let (bits, _) = point.bits(Kernel::Loss, self.sizes.rows, columns)?;
-                own.add(&rest.slice(size..expected)).map_err(|error| Abort::Bug(error.to_string()))?;
-                let opened = own.to_integers();
-                if self.sizes.family == Family::Binomial && opened[0] < 0 {
-                    return Err(peer_fault(crate::secure::product::Fault::Bound).into());
-                }
-                let factor = match self.sizes.family {
-                    Family::Gaussian | Family::Binomial if !self.sizes.weighted => 0,
-                    Family::Gaussian | Family::Binomial | Family::Poisson => columns,
-                };
+        }
+        if let Some(mut own) = self.loss.take() {
+            let (bits, _) = point.bits(Kernel::Loss, rows, columns)?;
+            own.add(&rest.slice(size..expected)).map_err(|error| Abort::Bug(error.to_string()))?;
+            let opened = own.to_integers();
+            if self.sizes.family == Family::Binomial && opened[0] < 0 {
+                return Err(peer_fault(crate::secure::product::Fault::Bound).into());
+            }
+            let factor = match self.sizes.family {
+                Family::Gaussian | Family::Binomial if !self.sizes.weighted => 0,
+                Family::Gaussian | Family::Binomial | Family::Poisson => columns,
+            };
+            if let Some(lead) = &mut self.lead {
                 lead.take_losses(&opened, 2 * bits + factor);
             }
         }
-        self.opened();
         Ok(())
     }
 

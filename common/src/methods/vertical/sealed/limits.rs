@@ -41,7 +41,7 @@ pub struct Sizes {
     pub(super) weighted: bool,
     /// At which both parties cut their parts of the linear predictor, where the study says so.
     pub(super) range: Option<f64>,
-    /// Whether the table of a gaussian fit opens to Bob too, or to all of several parties.
+    /// Whether what opens to Alice opens to Bob too, or the tables to all of several parties.
     pub(super) both: bool,
     /// Whether factors open for sub-models.
     pub(super) refit: bool,
@@ -162,7 +162,7 @@ impl Sizes {
     /// Numbers that leave a party before the first gradient of a binomial or poisson fit.
     pub fn before_gradients(&self, role: Role) -> u64 {
         let factor = self.lambdas.map_or(0, |_| factor_numbers(self.bob, self.folds) as u64);
-        if self.leads(role) { 0 } else { self.table().saturating_add(factor) }
+        if self.leads(role) { self.table_of(role) } else { self.table().saturating_add(factor) }
     }
 
     /// Gradients of a binomial or poisson fit for which a party must have room before a column leaves.
@@ -196,7 +196,7 @@ impl Sizes {
         match self.leads(role) {
             true => {
                 // A point with its range and kernel; Bob's part of the solution, and what is held of his columns.
-                let points = gradients.saturating_mul(bob.saturating_add(3));
+                let points = gradients.saturating_mul(bob.saturating_add(3)).saturating_add(self.told(gradients));
                 if let Some(lambdas) = self.lambdas {
                     return points.saturating_add(path_numbers(lambdas, self.bob) as u64);
                 }
@@ -216,7 +216,19 @@ impl Sizes {
         }
     }
 
-    /// Numbers of the table that leave a party of a gaussian fit in its share.
+    /// Numbers that Alice's shares open to Bob, where everything opens to both.
+    fn told(&self, gradients: u64) -> u64 {
+        if !self.both {
+            return 0;
+        }
+        let at_end = match self.lambdas {
+            Some(lambdas) => (lambdas as u64).saturating_mul(self.losses()),
+            None => self.weighted().saturating_add(self.losses()),
+        };
+        gradients.saturating_mul(self.gradient()).saturating_add(at_end)
+    }
+
+    /// Numbers of the table that leave a party in its share.
     pub fn table_of(&self, role: Role) -> u64 {
         if self.leads(role) && !self.both { 0 } else { self.table() }
     }

@@ -74,12 +74,10 @@ impl Opening {
         ]
     }
 
-    /// Gradients that opened, each of a number of numbers, and Bob's ranges of all points.
-    pub fn gradients(&self, [gradients, points]: [u64; 2], numbers: u64) -> [Opened; 2] {
-        [
-            self.one("gradients", [gradients, numbers], gradients * numbers),
-            self.one("ranges of the points", [points, 1], points),
-        ]
+    /// Gradients that opened, each of a number of numbers; of Bob his ranges of all points too, which stand with the points of Alice.
+    pub fn gradients(&self, [gradients, points]: [u64; 2], numbers: u64) -> Vec<Opened> {
+        let ranges = (!self.pair.leads()).then(|| self.one("ranges of the points", [points, 1], points));
+        std::iter::once(self.one("gradients", [gradients, numbers], gradients * numbers)).chain(ranges).collect()
     }
 
     /// What opens at every lambda of a gaussian fit.

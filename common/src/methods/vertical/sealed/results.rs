@@ -235,17 +235,21 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
 
 /// What the study says of who sees the table: the same at all parties.
 fn both_note(work: &Work) -> Option<String> {
-    let note = || {
-        match work.study.is_of_several() {
+    let note = || match work.study.is_of_several() {
         true => format!(
             "the tables of all pairs open to every party, as the study says: each has solved from them by itself, and what {} told it of \
              the solution is what follows",
             work.study.first()
         ),
-        false => Pair::of(&work.study, work.role).named(
-            "the table opens to both parties, as the study says: {second} has checked against it what {first} told of the solution",
-        ),
-    }
+        false => {
+            let what = match work.study.method.family {
+                Family::Gaussian => "the table opens",
+                Family::Binomial | Family::Poisson => "tables and gradients open",
+            };
+            Pair::of(&work.study, work.role).named(&format!(
+                "{what} to both parties, as the study says: {{second}} has checked what {{first}} told of the solution against what opened"
+            ))
+        }
     };
     work.study.guarantee.opens_to_both().then(note)
 }
@@ -350,16 +354,21 @@ fn opened(work: &Work) -> Vec<Opened> {
             if dependent {
                 all.push(one("what {first}'s columns leave of {second}'s", [bob, bob], bob * bob));
             }
+            let to_both = work.study.guarantee.opens_to_both();
+            all.extend((to_both && glm.is_some()).then(|| opening.table()));
             if let Some(solved) = glm {
                 // A point that no gradient followed has left as well.
                 all.extend(opening.points(u64::from(solved.points), stay));
+                if to_both {
+                    all.extend(by_gradients(&opening, &sizes, work, solved));
+                }
                 all.push(one("what {first}'s columns and the outcome hold of {second}'s", [stay, stay], stay * stay));
                 let covariance = if solved.inference() { stay + 1 } else { 0 };
                 let (columns, numbers) = (1 + covariance, stay * (1 + covariance));
                 all.push(one("{second}'s part of the solution with its covariance", [stay, columns], numbers));
                 return all;
             }
-            all.extend(work.study.guarantee.opens_to_both().then(|| opening.table()));
+            all.extend(to_both.then(|| opening.table()));
             all.extend(opening.for_refits(false));
             // Beside the covariance: coefficients, what they lean on alice's means, and two sums of squares.
             all.push(one(
@@ -375,17 +384,7 @@ fn opened(work: &Work) -> Vec<Opened> {
                 let numbers = bob * stay + work.dropped().len() as u64;
                 all.push(one("which of {second}'s columns stay, and what they are", [bob, stay], numbers));
             }
-            if let Some(solved) = glm {
-                let columns = sizes.gradient();
-                all.extend(opening.gradients([solved.evaluations, solved.points].map(u64::from), columns));
-                let ended = solved.end == End::Converged;
-                if ended && work.study.method.inference.allowed {
-                    all.push(one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));
-                }
-                if let (true, Some((what, numbers))) = (ended, sizes.losses_opened()) {
-                    all.push(one(what, [1, numbers], numbers));
-                }
-            }
+            all.extend(glm.into_iter().flat_map(|solved| by_gradients(&opening, &sizes, work, solved)));
             all.push(one("{second}'s part of the intercept and of its variance", [1, 2], 2));
             if glm.is_some() && work.study.method.outcome.held_by.is_shared() {
                 let numbers = sizes.along();
@@ -396,6 +395,20 @@ fn opened(work: &Work) -> Vec<Opened> {
                 ));
             }
         }
+    }
+    all
+}
+
+/// What opens of a binomial or poisson fit between its table and its solution: to Alice, and to Bob where everything opens to both.
+fn by_gradients(opening: &Opening, sizes: &Sizes, work: &Work, solved: &Solved) -> Vec<Opened> {
+    let columns = sizes.gradient();
+    let mut all = opening.gradients([solved.evaluations, solved.points].map(u64::from), columns);
+    let ended = solved.end == End::Converged;
+    if ended && work.study.method.inference.allowed {
+        all.push(opening.one("weighted cross-products", [columns, columns], columns * (columns + 1) / 2));
+    }
+    if let (true, Some((what, numbers))) = (ended, sizes.losses_opened()) {
+        all.push(opening.one(what, [1, numbers], numbers));
     }
     all
 }

@@ -165,6 +165,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
     let (gamma, rest) = rest.split_at(size);
     let (held, rest) = rest.split_at(size * size);
     let gamma = DVector::from_column_slice(gamma);
+    let held = DMatrix::from_column_slice(size, size, held);
     let (covariance, lean) = match inference {
         false => (DMatrix::zeros(0, 0), DVector::zeros(size)),
         true => {
@@ -175,13 +176,14 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
     if covariance.diagonal().iter().any(|variance| !(*variance > 0.0)) {
         return Err(wrong());
     }
+    work.check_solution(glm, &held, (&gamma, separated), inference.then_some(&covariance))?;
     let whole = if inference { covariance.clone() } else { DMatrix::zeros(size, size) };
     let answer = Answer { part: Part { gamma: gamma.clone(), covariance: whole }, lean, residual: 0.0 };
     let means = answer.means(&work.factor(), &work.means_of(&work.dropped()));
     let solved = Solved {
         part: Part { gamma: gamma.clone(), covariance },
         bob: gamma,
-        held: DMatrix::from_column_slice(size, size, held),
+        held,
         intercept: None,
         loss: None,
         along: 0.0,

@@ -116,10 +116,12 @@ pub(super) fn plain(values: &[[f64; 6]], more: &str) -> [VerticalFit; 2] {
     fits(pair::run(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {}))
 }
 
+#[track_caller]
 pub(super) fn fits(ended: Ended<VerticalFit>) -> [VerticalFit; 2] {
     ended.results.map(|result| result.unwrap().unwrap())
 }
 
+#[track_caller]
 pub(super) fn abort(ended: Ended<VerticalFit>) -> Abort {
     ended.results.into_iter().flatten().find_map(Result::err).unwrap()
 }

@@ -21,7 +21,7 @@ pub struct SealedTerms {
     /// that holds their part, and nothing is cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<f64>,
-    /// To whom the table of a gaussian fit opens.
+    /// To whom the tables of a fit open, and the gradients of a binomial or Poisson fit.
     #[serde(default, skip_serializing_if = "OpensTo::is_alice")]
     pub opens: OpensTo,
     /// Of gaussian fits: whether the columns' triangular factor, means and scales open too, to everybody to whom the table opens, who then fits
@@ -37,7 +37,7 @@ pub enum OpensTo {
     /// To Alice, who makes the solution of it and tells Bob his part; of several parties to the leader, who tells each of the others its own.
     #[default]
     Alice,
-    /// To both: Bob checks against it what Alice tells him.
+    /// To both: Bob checks against them what Alice tells him.
     Both,
     /// Of several parties, the tables of all pairs to all of them, each of which solves by itself; of two the same as `both`.
     All,
@@ -78,17 +78,10 @@ impl SealedTerms {
         let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
         let first = method.first();
         let opens = if method.is_of_several() { self.opens } else { self.opens.of_two() };
-        let only_first = match (opens, family) {
-            // What several parties cannot have is refused below, whatever opens.
-            (OpensTo::Alice | OpensTo::All, _) => None,
-            (OpensTo::Both, Family::Binomial | Family::Poisson) => Some(format!(
-                "is both: a sealed {family} fit is led by {first}, to whom alone its table and gradients open in this version"
-            )),
-            (OpensTo::Both, Family::Gaussian) => folds.then(|| {
-                format!("is both: the tables of folds open to {first} alone in this version; leave `penalty.cv` out")
-            }),
-        };
-        if let Some(problem) = only_first {
+        // What several parties cannot have is refused below.
+        if opens == OpensTo::Both && folds {
+            let problem =
+                format!("is both: the tables of folds open to {first} alone in this version; leave `penalty.cv` out");
             return Err(value("sealed.opens", problem));
         }
         self.check_refit(method)?;

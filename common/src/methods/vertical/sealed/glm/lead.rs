@@ -4,6 +4,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::Sizes;
 use super::along::{Along, Fitted, Penalised, Wanted};
+use super::seen::{gradient, weighted};
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::report::TracePoint;
@@ -239,19 +240,9 @@ impl Lead {
         self.stopped.unwrap_or(if converged { End::Converged } else { End::Exhausted })
     }
 
-    /// From coordinates of all of Bob's columns to those of the columns that stay.
-    fn reduced(&self, gradient: DVector<f64>) -> DVector<f64> {
-        let Some(map) = &self.map else { return gradient };
-        let first = gradient.len() - map.nrows();
-        let bob = map.tr_mul(&gradient.rows(first, map.nrows()));
-        DVector::from_iterator(first + bob.len(), gradient.rows(0, first).iter().chain(bob.iter()).copied())
-    }
-
     /// The gradient at the last point, as integers: the sum over the rows, then products with the columns.
     pub(super) fn take_gradient(&mut self, opened: &[i128], bits: [u32; 2], rows: usize) {
-        let scale = 2f64.powi(-((bits[0] + 2 * bits[1]) as i32)) / rows as f64;
-        let gradient = DVector::from_iterator(opened.len(), opened.iter().map(|value| *value as f64 * scale));
-        let gradient = self.reduced(gradient);
+        let gradient = gradient(opened, bits, rows, self.map.as_ref());
         let point = self.asked.take().unwrap_or_else(|| DVector::zeros(gradient.len()));
         let before = self.last.as_ref().map(|(point, _)| point.clone());
         let change = before.map_or(1.0, |before| (&point - before).amax() / point.amax().max(f64::MIN_POSITIVE));
@@ -273,22 +264,8 @@ impl Lead {
     }
 
     /// The weighted table at the last point: its lower triangle, row by row.
-    pub(super) fn take_weighted(&mut self, opened: &[i128], bits: [u32; 2], sizes: Sizes) {
-        let scale = 2f64.powi(-((2 * bits[0] + 2 * bits[1]) as i32)) / sizes.rows as f64;
-        let size = self.first() + sizes.alice + sizes.bob;
-        let mut table = DMatrix::zeros(size, size);
-        let places = (0..size).flat_map(|j| (0..=j).map(move |k| (j, k)));
-        for ((j, k), value) in places.zip(opened) {
-            (table[(j, k)], table[(k, j)]) = (*value as f64 * scale, *value as f64 * scale);
-        }
-        if let Some(map) = &self.map {
-            let first = self.first() + sizes.alice;
-            let mut whole = DMatrix::zeros(size, first + map.ncols());
-            whole.view_mut((0, 0), (first, first)).fill_with_identity();
-            whole.view_mut((first, first), map.shape()).copy_from(map);
-            table = whole.tr_mul(&table) * whole;
-        }
-        self.weighted = Some(table);
+    pub(super) fn take_weighted(&mut self, opened: &[i128], bits: [u32; 2], sizes: &Sizes) {
+        self.weighted = Some(weighted(opened, bits, sizes, self.map.as_ref()));
     }
 
     /// Sums over the rows for the likelihood.

@@ -11,6 +11,7 @@ use crate::methods::vertical::message::{Joint, JointKind};
 use crate::methods::vertical::penalty::PATH;
 use crate::methods::vertical::sealed::glm::{Fitted, Glm, Lead, Penalised};
 use crate::methods::vertical::sealed::offset;
+use crate::methods::vertical::sealed::results::outcome_on_bob;
 use crate::methods::vertical::sealed::session::Work;
 use crate::methods::vertical::sealed::solution;
 use crate::secure::gaussian::Table;
@@ -77,6 +78,9 @@ pub(in super::super) fn path(work: &Work, glm: &Glm, table: &Table, theirs: &The
     }
     values.extend(shares_of_bob(table, &theirs.factor));
     let shares = shares_of_alice(work, table);
+    if work.study.guarantee.opens_to_both() {
+        explained = explained.max(outcome_on_bob(table, outcome));
+    }
     let (shifts, fold_errors) = (Vec::new(), Vec::new());
     let path = Path { fits: all, shares, outcome: explained.min(1.0), shifts, fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))

@@ -163,20 +163,19 @@ fn unfinished(work: &Work, path: &Path, end: End) -> Vec<String> {
 /// What opened to the other side, in order.
 fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     let (opening, lambdas) = (opening(work), path.fits.len() as u64);
+    let to_both = work.study.guarantee.opens_to_both();
+    // That of Bob stands before his factor.
+    let table = (work.leads && to_both).then(|| opening.table());
     let Some(glm) = &work.glm else {
-        let table = work.leads && work.study.guarantee.opens_to_both();
-        return table.then(|| opening.table()).into_iter().chain(opening.along(lambdas)).collect();
+        return table.into_iter().chain(opening.along(lambdas)).collect();
     };
     let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
     let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
-    let between = match work.leads {
-        true => opening.points(points, opening.bob).to_vec(),
-        false => {
-            let mut all = opening.gradients([gradients, points], sizes.gradient()).to_vec();
-            let sums = glm.sums();
-            all.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));
-            all
-        }
-    };
-    opening.along_gradients(lambdas, between)
+    let mut between = if work.leads { opening.points(points, opening.bob).to_vec() } else { Vec::new() };
+    if to_both || !work.leads {
+        between.extend(opening.gradients([gradients, points], sizes.gradient()));
+        let sums = glm.sums();
+        between.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));
+    }
+    table.into_iter().chain(opening.along_gradients(lambdas, between)).collect()
 }

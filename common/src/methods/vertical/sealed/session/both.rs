@@ -1,13 +1,17 @@
-//! A table that opens to both parties: Alice sends Bob her share once she has opened it with his, and he checks against the table what she
-//! tells him.
+//! What opens to both parties: Alice sends Bob her share once she has opened it with his, and he checks against what has opened to him what
+//! she tells him.
 
-use nalgebra::DMatrix;
+use std::borrow::Cow;
+
+use nalgebra::{DMatrix, DVector};
 
 use super::{Place, Work};
 use crate::conversation::Refusal;
 use crate::methods::vertical::masked::{out_of_order, peer_fault};
 use crate::methods::vertical::message::Share;
+use crate::methods::vertical::sealed::glm::{End, Glm};
 use crate::methods::vertical::sealed::penalised;
+use crate::methods::vertical::sealed::results::weight_sum;
 use crate::secure::gaussian::{Answer, Table};
 use crate::secure::product::TableShare;
 use crate::secure::ring::Elements;
@@ -15,6 +19,9 @@ use crate::session::{Abort, PeerFault};
 
 /// Digits to which what Alice says must follow from the table.
 pub(super) const DIGITS: f64 = 1e-8;
+
+/// How far a fit may be from its last point where no weighted table says how far: its gradient there counts as zero.
+const LAST_STEP: f64 = 1e-3;
 
 impl Work {
     pub(super) fn opens_to_both(&self) -> bool {
@@ -74,16 +81,44 @@ impl Work {
         follows(both.all(|(ours, theirs)| (ours - theirs).abs() <= DIGITS))
     }
 
+    /// At Bob: whether what Alice says of a binomial or poisson fit follows from what has opened: what is held of his columns from the table,
+    /// and his coordinates with their covariance from the last gradient and the weighted table. Where that does not open, his coordinates are
+    /// near the last point.
+    pub(in super::super) fn check_solution(
+        &self,
+        glm: &Glm,
+        held: &DMatrix<f64>,
+        (gamma, separated): (&DVector<f64>, bool),
+        covariance: Option<&DMatrix<f64>>,
+    ) -> Result<(), PeerFault> {
+        let Some(table) = self.seen_table() else { return follows(self.seen.is_none()) };
+        follows((table.held() - held).amax() <= DIGITS)?;
+        let near = |point: &DVector<f64>, most: f64| (point - gamma).amax() <= most * point.amax().max(1.0);
+        match covariance {
+            Some(covariance) => {
+                let Some((own, variances)) = glm.seen().solution(self.rows) else { return follows(false) };
+                let variances = variances / (weight_sum(self) / self.rows as f64);
+                follows(near(&own, DIGITS) && (&variances - covariance).amax() <= DIGITS * variances.amax())
+            }
+            // Elsewhere the last gradient is not that of the last point.
+            None if separated || glm.end() != Some(End::Converged) => Ok(()),
+            None => follows(near(glm.seen().point(), LAST_STEP)),
+        }
+    }
+
+    /// At Bob, where the table opens to both: the table of his columns that stay.
+    fn seen_table(&self) -> Option<Cow<'_, Table>> {
+        let table = self.seen.as_ref()?;
+        match &self.reduction {
+            Some(reduction) => table.reduce(reduction).map(Cow::Owned),
+            None => Some(Cow::Borrowed(table)),
+        }
+    }
+
     /// At Bob: whether the covariance of his coordinates is that of the table, and his coordinates lie along what the table says of the
     /// outcome; how far along them is Alice's to know.
     pub(super) fn check_answer(&self, Answer { part, .. }: &Answer) -> Result<(), PeerFault> {
-        let Some(table) = &self.seen else { return Ok(()) };
-        let reduced = self.reduction.as_ref().map(|reduction| table.reduce(reduction));
-        let table = match &reduced {
-            Some(Some(reduced)) => reduced,
-            Some(None) => return follows(false),
-            None => table,
-        };
+        let Some(table) = self.seen_table() else { return follows(self.seen.is_none()) };
         let size = part.covariance.amax().max(1.0);
         let left_over = &part.covariance * table.left_over() - DMatrix::identity(part.gamma.len(), part.gamma.len());
         // gamma = |e| V d: along d in the coordinates of V^-1.
@@ -102,8 +137,10 @@ fn said(share: &TableShare) -> Share {
 pub(super) fn follows(sound: bool) -> Result<(), PeerFault> {
     match sound {
         true => Ok(()),
-        false => {
-            Err(PeerFault::Value { what: "the joint solution", expected: "what follows from the table", round: 1 })
-        }
+        false => Err(PeerFault::Value {
+            what: "the joint solution",
+            expected: "what follows from the tables that opened",
+            round: 1,
+        }),
     }
 }

@@ -1,18 +1,19 @@
-//! Gaussian fits whose table opens to both parties.
+//! Fits in which what opens to Alice opens to Bob too.
 
 use std::sync::{Arc, Mutex};
 
 use super::super::*;
-use super::glm::{Spoiled, joints};
+use super::glm::{BINOMIAL, POISSON, Spoiled, blames, joints, rows};
 use super::{ROWS, RUN, Recorder, abort, fits, opening, prepared, sealed, sealed_with, study, values};
 use crate::exit::Exit;
 use crate::id::Role;
-use crate::methods::vertical::message::{Body, JointKind, Message, Share};
+use crate::methods::vertical::message::{Body, JointKind, Message, Product, ProductKind, Share};
 use crate::methods::vertical::outcome::VerticalFit;
 use crate::methods::vertical::prepare::Policy;
 use crate::privacy::ledger::Before;
 use crate::privacy::openings::OneRun;
 use crate::secure::open::Limits;
+use crate::secure::ring::{Elements, Width};
 use crate::sim::dealer::dealer;
 use crate::sim::pair::{self, Ended, Faults};
 use crate::study::{HeldBy, Study, Vertical};
@@ -35,6 +36,116 @@ fn a_table_that_opens_to_both_changes_no_digit_of_the_fit() {
             assert!(ours.notes.iter().any(|note| note.contains("opens to both")), "{:?}", ours.notes);
         }
     }
+}
+
+/// Studies of both other families with their tables, some of which have columns that depend on each other.
+fn others() -> impl Iterator<Item = (String, Vec<[f64; 6]>)> {
+    let beside = [
+        ("", false),
+        ("", true),
+        (PATH, false),
+        ("[inference]\nallowed = false\n", false),
+        ("[fit]\ncoefficients = \"own\"\n", false),
+    ];
+    [("binomial", BINOMIAL), ("poisson", POISSON)].into_iter().flat_map(move |(name, family)| {
+        beside.into_iter().map(move |(more, dependent)| (format!("{family}\n{more}"), rows(name, ROWS, dependent)))
+    })
+}
+
+#[test]
+fn gradients_and_tables_that_open_to_both_change_no_digit_of_the_fit() {
+    for (more, values) in others() {
+        let alone = sealed(&study("sealed", &more), &values, Faults::NONE);
+        for (ours, theirs) in sealed(&both(&more), &values, Faults::NONE).iter().zip(&alone) {
+            assert_eq!((&ours.coefficients, &ours.statistics), (&theirs.coefficients, &theirs.statistics), "{more}");
+            assert_eq!((&ours.path, ours.termination, ours.rounds), (&theirs.path, theirs.termination, theirs.rounds));
+            assert!(ours.notes.iter().any(|note| note.contains("gradients open to both")), "{:?}", ours.notes);
+        }
+    }
+}
+
+#[test]
+fn whatever_opens_to_alice_opens_to_bob_and_is_counted_and_listed_where_it_leaves() {
+    for (more, values) in others() {
+        let study = both(&more);
+        let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+        let start = |role: Role| {
+            let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+            let table = prepared(&study, role, &values, &Policy::default()).unwrap();
+            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 10_000 }))
+        };
+        // The kinds of shares by product, the canaries of which stand with Bob's alone.
+        let mut shares: Vec<(usize, u32, usize)> = Vec::new();
+        let observe = |side: usize, message: &Message| {
+            if let Body::Product(Product { number, what: ProductKind::Shares, entries, .. }) = &message.body {
+                shares.push((side, *number, entries.count()));
+            }
+        };
+        let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
+        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
+        assert!(shares.len() >= 6 && shares.len().is_multiple_of(2), "{more} {shares:?}");
+        for pair in shares.chunks(2) {
+            let [(1, number, of_bob), (0, again, of_alice)] = *pair else { panic!("{more}: {shares:?}") };
+            assert!(number == again && of_alice > 0 && of_alice < of_bob, "{more}: {shares:?}");
+        }
+        let [at_alice, at_bob] = fits(ended);
+        for (fit, opened) in [&at_alice, &at_bob].into_iter().zip(&opened) {
+            let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
+            assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{more} {:?}", fit.disclosure.opened);
+        }
+        // Tables, gradients and sums are the same on both lists, each with the other party as the one to whom they open.
+        let what = ["cross-products of both blocks", "gradients", "weighted cross-products", "the sum of the losses"];
+        for what in what {
+            let numbers = |fit: &VerticalFit| {
+                let of = fit.disclosure.opened.iter().find(|opened| opened.what == what);
+                of.map(|opened| (opened.numbers, opened.to == fit.model.role))
+            };
+            assert_eq!(numbers(&at_alice), numbers(&at_bob), "{more} {what}");
+        }
+        assert!(at_alice.disclosure.columns.iter().any(|column| column.term == "a2"), "{more}");
+    }
+}
+
+#[test]
+fn what_does_not_follow_from_gradients_and_tables_ends_the_run_at_bob() {
+    let follows = "follows from the tables";
+    let spoilt = |more: &str, kind, spoil: &mut dyn FnMut(&mut Vec<f64>)| {
+        lie_of(&both(&format!("{BINOMIAL}\n{more}")), &rows("binomial", ROWS, false), joints(kind, spoil))
+    };
+    // Two marks, three coordinates, what is held of the columns, the covariance.
+    blames(spoilt("", JointKind::Answer, &mut |values| values[2] *= 1.0001), follows);
+    blames(spoilt("", JointKind::Answer, &mut |values| values[5] += 0.0001), follows);
+    blames(spoilt("", JointKind::Answer, &mut |values| values[14] *= 1.0001), follows);
+    let no_errors = "[inference]\nallowed = false\n";
+    blames(spoilt(no_errors, JointKind::Answer, &mut |values| values[2] += 0.01), follows);
+    blames(spoilt(PATH, JointKind::Path, &mut |values| *values.last_mut().unwrap() *= 0.999), follows);
+    // A share of a gradient by which other numbers open, and one of another size.
+    let shares = |change: fn(&mut Elements)| {
+        lie_of(&both(BINOMIAL), &rows("binomial", ROWS, false), move |message: &mut Message| {
+            if let Body::Product(Product { what: ProductKind::Shares, entries, .. }) = &mut message.body {
+                change(entries);
+            }
+        })
+    };
+    let off = |entries: &mut Elements| {
+        entries.add(&Elements::from_integers(Width::Two, &vec![1 << 120; entries.count()])).unwrap();
+    };
+    blames(shares(off), "");
+    blames(shares(|entries| *entries = entries.slice(1..entries.count())), "");
+}
+
+#[test]
+fn alices_own_limit_counts_gradients_that_open_to_bob() {
+    let values = rows("binomial", ROWS, false);
+    // A point 6, Bob's coordinates 3, what is held of his columns 9, their covariance 12; to both the table 9, a gradient 6, the weighted
+    // table 21, the losses 1.
+    let refused = |study: &Arc<Study<Vertical>>, numbers: f64| {
+        let limits = Limits { opened_share: (numbers + 0.5) / (2.0 * ROWS as f64), ..Limits::default() };
+        let policy = Policy { limits, ..Policy::default() };
+        allowed(&prepared(study, Role::Alice, &values, &policy).unwrap(), &[3], Before::default()).is_err()
+    };
+    assert_eq!([29.0, 30.0].map(|numbers| refused(&study("sealed", BINOMIAL), numbers)), [true, false]);
+    assert_eq!([66.0, 67.0].map(|numbers| refused(&both(BINOMIAL), numbers)), [true, false]);
 }
 
 #[test]
@@ -113,16 +224,15 @@ fn what_bob_could_predict_of_alices_columns_is_in_her_account() {
 
 /// A run in which Alice says something else than what follows.
 fn lie(more: &str, dependent: bool, spoil: impl FnMut(&mut Message)) -> Ended<VerticalFit> {
-    let (study, values) = (both(more), values(ROWS, dependent));
+    lie_of(&both(more), &values(ROWS, dependent), spoil)
+}
+
+fn lie_of(study: &Arc<Study<Vertical>>, values: &[[f64; 6]], spoil: impl FnMut(&mut Message)) -> Ended<VerticalFit> {
     let start = |role| {
-        SealedSession::new(
-            prepared(&study, role, &values, &Policy::default()).unwrap(),
-            opening(role),
-            Box::new(OneRun),
-        )
+        SealedSession::new(prepared(study, role, values, &Policy::default()).unwrap(), opening(role), Box::new(OneRun))
     };
     let mut alice = Spoiled { inner: start(Role::Alice), spoil };
-    pair::run_dealt(&mut alice, &mut start(Role::Bob), Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}))
+    pair::run_dealt(&mut alice, &mut start(Role::Bob), Faults::NONE, |_, _| {}, dealer(study, RUN, |_, _| {}))
 }
 
 #[test]
@@ -147,8 +257,7 @@ fn what_does_not_follow_from_the_table_ends_the_run_at_bob() {
     // A share of the table by which other numbers open.
     caught(lie("", false, |message: &mut Message| {
         if let Body::Share(Share { table: Some(table), .. }) = &mut message.body {
-            let mut other =
-                crate::secure::ring::Elements::from_integers(crate::secure::ring::Width::Two, &[1 << 90; 9]);
+            let mut other = Elements::from_integers(Width::Two, &[1 << 90; 9]);
             other.add(table).unwrap();
             *table = other;
         }
@@ -157,11 +266,14 @@ fn what_does_not_follow_from_the_table_ends_the_run_at_bob() {
 
 #[test]
 fn a_lossy_line_gives_the_bits_of_a_clean_one_where_the_table_opens_to_both() {
-    let (study, values) = (both(""), values(ROWS, true));
-    let text = |faults| format!("{:?}", fits(sealed_with(&study, &values, faults, |_, _| {}, |_, _| {})));
-    let clean = text(Faults::NONE);
-    for seed in 0..4 {
-        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
-        assert_eq!(text(faults), clean, "seed {seed}");
+    let one = std::iter::once((String::new(), values(ROWS, true)));
+    for (more, values) in one.chain(others().take(1)) {
+        let study = both(&more);
+        let text = |faults| format!("{:?}", fits(sealed_with(&study, &values, faults, |_, _| {}, |_, _| {})));
+        let clean = text(Faults::NONE);
+        for seed in 0..4 {
+            let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
+            assert_eq!(text(faults), clean, "{more} seed {seed}");
+        }
     }
 }
