@@ -290,6 +290,7 @@ fn two_parties_by_names_of_their_own_have_every_fit_of_alice_and_bob() {
         ("--outcome count --family poisson --mode sealed", true),
         ("--outcome event --family binomial --mode sealed --lambda 0.05", true),
         ("--outcome y --mode sealed --opens all", true),
+        ("--outcome event --family binomial --mode sealed --opens all", true),
         ("--outcome event --family binomial --share-covariance", true),
         ("--outcome y --mode private --mechanism residual --epsilon 10 --bounds y.toml", false),
         ("--outcome y --mode private --epsilon 10 --bounds y.toml", false),
@@ -700,7 +701,10 @@ fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_n
     for (flags, says) in [
         (&["--parties", PARTIES, "--opens", "all"][..], "--opens needs --mode sealed"),
         (&["--parties", PARTIES, "--mode", "sealed", "--opens", "all", "--lambda", "1"], "`penalty` is given"),
-        (&["--mode", "sealed", "--opens", "all", "--family", "poisson"], "`sealed.opens` is both"),
+        (
+            &["--mode", "sealed", "--opens", "all", "--lambda", "0.1", "--cv", "3"],
+            "`sealed.opens` is both: the tables of folds",
+        ),
     ] {
         let refused = demo(&[&["vertical", "--out", out.to_str().unwrap()], flags].concat());
         let said = String::from_utf8_lossy(&refused.stderr);
