@@ -362,6 +362,9 @@ impl Disclosure {
 /// How [`Opened::what`] begins for the tables of all pairs of several parties.
 pub(crate) const OF_PAIRS: &str = "cross-products of";
 
+/// What the table of two parties is called where it opened.
+pub(crate) const OF_BOTH: &str = "cross-products of both blocks";
+
 /// What opened to one party in sealed mode: exact numbers about columns of both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {

@@ -41,6 +41,16 @@ fn sealed() -> (Report, Report) {
 }
 
 #[test]
+fn where_the_table_opened_to_both_a_report_says_that_the_second_party_has_it() {
+    let (mut alice, bob) = sealed();
+    let (PerParty::Own(first), PerParty::Own(second)) = (&mut alice.disclosure, &bob.disclosure) else { panic!() };
+    first.opened.extend(second.opened.iter().cloned().map(|table| Opened { to: Role::Bob, ..table }));
+    let shown = text(&merge(&alice, &bob).unwrap()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "of alice's columns bob learns how they relate to its own and, where it holds it, to the outcome";
+    assert!(shown.contains(says) && !shown.contains("how well they together"), "{shown}");
+}
+
+#[test]
 fn a_sealed_report_says_first_what_it_rests_on_then_what_opened_then_what_could_be_predicted() {
     let (alice, bob) = sealed();
     let shown = text(&merge(&alice, &bob).unwrap());

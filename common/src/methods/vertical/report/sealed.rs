@@ -8,7 +8,7 @@ use crate::id::Role;
 use crate::report::number::{UNDEFINED, bytes, thousands, visible};
 use crate::report::section::Section;
 use crate::report::table::{Column, Entry};
-use crate::report::{Disclosure, OF_PAIRS, Opened, Report, plot};
+use crate::report::{Disclosure, OF_BOTH, OF_PAIRS, Opened, Report, plot};
 
 /// Columns that are named in the text; all of them are in JSON and HTML.
 const NAMED_COLUMNS: usize = 5;
@@ -24,8 +24,14 @@ const NO_COURSE: &str = "The fit follows from one table: there is no course.";
 const SEVERAL_REST_ON: &str = "sealed: no value of a row left in a readable form, and only declared tables opened; this rests on \
                                parties that follow the protocol and on a dealer that colludes with none of them";
 
-/// What the second of two parties knows of the first one's columns, which no meter of single columns shows.
-fn of_first([first, second]: [Role; 2]) -> String {
+/// What the second of two parties knows of the first one's columns, which no meter of single columns shows; `opened` says whether their
+/// cross-products opened to it.
+fn of_first([first, second]: [Role; 2], opened: bool) -> String {
+    if opened {
+        return format!(
+            "of {first}'s columns {second} learns how they relate to its own and, where it holds it, to the outcome"
+        );
+    }
     format!(
         "of {first}'s columns {second} learns how well they together explain its own, and how its own relate to {first}'s column means and, \
          where it holds the outcome, to {first}'s part of the linear predictor"
@@ -145,7 +151,10 @@ pub(super) fn no_account() -> Section {
 fn about_columns(report: &Report, role: Option<Role>, disclosure: &Disclosure) -> Vec<String> {
     let beside = match (report.leader_of_several(), role) {
         (Some(leader), Some(role)) => Some(of_several(leader, role, opens_to_all(report))),
-        (None, Some(role)) if report.first() == role => Some(of_first(report.pair())),
+        (None, Some(role)) if report.first() == role => {
+            let opened = disclosure.opened.iter().any(|opened| opened.what.starts_with(OF_BOTH));
+            Some(of_first(report.pair(), opened))
+        }
         (None, _) | (Some(_), None) => None,
     };
     predictable(report, role, disclosure).into_iter().chain(beside).collect()

@@ -5,7 +5,7 @@ use super::kept::{alice_numbers, placed_numbers};
 use super::penalised::{factor_numbers, path_numbers};
 use crate::id::Role;
 use crate::methods::vertical::pair::Pair;
-use crate::report::{OF_PAIRS, Opened};
+use crate::report::{OF_BOTH, OF_PAIRS, Opened};
 
 /// Who opens something to the peer, and what both parties have.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +40,10 @@ impl Opening {
     pub fn table(&self) -> Opened {
         let (rows, tables) = (self.alice + 1, self.folds.max(1));
         let what = match self.folds {
-            0 => "cross-products of both blocks",
-            _ => "cross-products of both blocks, of each fold",
+            0 => OF_BOTH.to_string(),
+            _ => format!("{OF_BOTH}, of each fold"),
         };
-        self.one(what, [rows * tables, self.bob], rows * tables * self.bob)
+        self.one(&what, [rows * tables, self.bob], rows * tables * self.bob)
     }
 
     /// What opens for sub-models, beside the factor that Bob opens where there is a penalty.
