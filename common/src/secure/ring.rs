@@ -154,7 +154,8 @@ impl Part<'_> {
     }
 }
 
-/// Elements of the ring, packed: the first word of every element, then the second word of every element.
+/// Elements of the ring, packed: the first word of every element, then the second word of every element. A clone shares them until one of both is
+/// changed: what was said is kept, to be said again where the line breaks.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Elements {
     width: Width,

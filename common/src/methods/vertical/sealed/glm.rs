@@ -626,14 +626,14 @@ impl Glm {
     fn open(&mut self, entries: &Elements) -> Result<(), Refusal> {
         let count = self.canaries.len();
         self.check_canaries(&entries.slice(0..count))?;
-        let own: Vec<&Elements> = self.shares().collect();
-        let own = joined(own.into_iter())?;
-        self.open_here(&entries.slice(count..entries.count()))?;
         if self.sizes.both {
-            self.told = Some(own);
-            self.place = Place::SharesOfFirst;
-        } else {
-            self.opened();
+            let own: Vec<&Elements> = self.shares().collect();
+            self.told = Some(joined(own.into_iter())?);
+        }
+        self.open_here(&entries.slice(count..entries.count()))?;
+        match self.told {
+            Some(_) => self.place = Place::SharesOfFirst,
+            None => self.opened(),
         }
         Ok(())
     }
