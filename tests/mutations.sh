@@ -299,6 +299,8 @@ mutate "a peer that computes is waited for no longer than another" party/src/dri
     's/self\.patience\.wait\.saturating_add\(session\.allowance\(\)\)/self.patience.wait/' drive::tests::a_peer_that_computes_is_waited
 mutate "a silent peer is waited for until its line counts as lost" party/src/drive.rs \
     's/(self\.patience\.silence\.saturating_sub\(self\.heard\.max\(self\.since\)\.elapsed\(\)\))\.min\(left\)/$1/' drive::tests::a_peer_that_falls_silent
+mutate "bytes that left count from when that is noticed" party/src/drive/progress.rs \
+    's/self\.part_at\(when\)/self.part()/' drive::
 mutate "a coordinator that lives and says nothing is waited for without end" party/src/worker/join.rs \
     's/let \(answer, end\) = \(owed\.until\(wait\), self\.end\(\)\);/let (answer, end) = (owed.until(wait).filter(|_| false), self.end());/' join::tests::a_coordinator_whose_line_lives
 mutate "cells in the log of runs" party/src/failure.rs \
@@ -592,7 +594,7 @@ mutate "a path for which there is no room" $sealed/limits.rs \
 mutate "a refused path that does not say how long it may be" $sealed/limits.rs \
     's/lambdas_within\(role, \*before, \*most\)/lambdas_within(role, 0, 0 * *before * *most)/' $along::a_path_beyond
 mutate "factors and sums at lambdas that stand in no list" $sealed/results/along.rs \
-    's/all\.extend\(sizes\.losses_opened\(\)/all.extend(sizes.losses_opened().filter(|_| false)/' $along::every_number
+    's/sizes\s+\.losses_opened\(\)/sizes.losses_opened().filter(|_| false)/' $along::every_number
 mutate "fewer lambdas than the study's of a fit that has converged" $sealed/penalised.rs \
     's/ \&\& !\(partly \&\& fewer\)/ \&\& !fewer/' $along::a_path_that_cannot
 where=(-p fedreg-common --test study_digests)
@@ -622,6 +624,8 @@ mutate "masks handed out to two lines of a party" coordinator/src/dealer.rs \
     's/            if state\.came\[place\] \{\n/            if false {\n/' dealer::tests::masks
 mutate "ready is as good as joined" coordinator/src/register.rs \
     's/is_none_or\(\|party\| !party\.joined\) =>/is_none_or(|party| !party.joined \&\& false) =>/; s/party\.joined && party\.state == PeerState::Ready/party.state == PeerState::Ready/' register::tests::a_party_that_is_ready
+mutate "what is said of a run that is over ends the next" coordinator/src/register.rs \
+    's/            _ if self\.is_late\(from\) => Vec::new\(\),\n//' register::tests::what_ended_one_run
 mutate "a deadline by a clock that can be set" coordinator/src/star.rs \
     's/self\.due\.(filter|map_or)/due(self.job, \&self.state).$1/g' a_clock_that_is_set
 mutate "a party left alone" coordinator/src/dealer.rs \
@@ -918,7 +922,7 @@ mutate "an estimated dispersion in a sealed study" common/src/methods/vertical/t
 
 where=(-p fedreg-tests --test all)
 mutate "sums with the blocks of others that the meter leaves out" common/src/methods/vertical/fits.rs \
-    's/        self\.meter\.record\(&shown\);\n        Ok\(\(\)\)/        if self.followers.is_none() {\n            self.meter.record(\&shown);\n        }\n        Ok(())/' several::what_the_leader_of_three
+    's/        meter\.record\(&shown\);\n        Ok\(\(\)\)/        if self.followers.is_none() {\n            meter.record(\&shown);\n        }\n        Ok(())/' several::what_the_leader_of_three
 mutate "a party of several that allows no basis and is not heard" common/src/methods/vertical/several/fit.rs \
     's/\.find\(\|\(_, shared\)\| !shared\.basis\)/.find(|(_, shared)| shared.columns == 0)/' several::a_basis_that_one
 mutate "the leader named for whoever allows no basis" common/src/methods/vertical/session.rs \
@@ -932,7 +936,26 @@ mutate "covariances that no study asks for" common/src/methods/vertical/terms.rs
 mutate "covariances that nobody compares with the standard errors" common/src/methods/vertical/across.rs \
     's/if !agrees\(&block, self\.peer\.as_ref\(\)\)/if false \&\& !agrees(\&block, self.peer.as_ref())/' protocol::covariances
 mutate "covariances that do not count as columns in full" common/src/methods/vertical/across.rs \
-    's/            self\.fits\.meter\.record_basis\(0\);\n//' across::covariances_leave
+    's/            self\.meter\.record_basis\(0\);\n//' across::covariances_leave
+
+mutate "values of folds that are left over" common/src/methods/vertical/fits/abreast.rs \
+    's/if !rest\.is_empty\(\)/if false/' protocol::a_peer_that_says_less
+mutate "folds of a lane in another order" common/src/methods/vertical/fits/abreast.rs \
+    's/errors\[lane_of\(job, lanes\)\]\.next\(\)/errors[(lane_of(job, lanes) + 1) % lanes].next()/' vertical::
+mutate "a fold that a follower ends" common/src/methods/vertical/fits/abreast.rs \
+    's/if first\.fits\.role == first\.fits\.leader/if false/' protocol::a_peer_that_says_less
+mutate "rising along rounding of a partner" common/src/methods/vertical/fits.rs \
+    's/shown\.distrust\(\);//' vertical::columns_that_nearly
+mutate "rounds without rest to the limit" common/src/methods/vertical/fits.rs \
+    's/let may = self\.exchanges/let may = false \&\& self.exchanges/' vertical::columns_that_nearly
+mutate "a joint step that is not taken" common/src/methods/vertical/session.rs \
+    's/            self\.encoded\.block\.place\(beta\);\n//' vertical::columns_that_nearly
+mutate "a block that does not follow its partner" common/src/methods/vertical/fits.rs \
+    's/            block\.follow\(&last, self\.loss\);\n//' vertical::columns_that_nearly
+mutate "a column far from zero taken for the intercept" common/src/methods/vertical/std_err.rs \
+    's/about_mean\(j\)\.max\(TOLD \* column\.norm\(\)\)/column.norm()/' vertical::columns_that_nearly
+mutate "fits that go on time and again" common/src/methods/vertical/session.rs \
+    's/match ended\.again && !may \{/match false \&\& ended.again \&\& !may {/' protocol::a_leader_that_has_a_fit
 
 where=(-p fedreg-proto --test edge)
 mutate "a name beside the role of alice" proto/src/convert.rs \

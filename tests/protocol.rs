@@ -8,7 +8,7 @@ use fedreg_common::data::Frame;
 use fedreg_common::exit::Exit;
 use fedreg_common::fit::Termination;
 use fedreg_common::id::{Role, RunId};
-use fedreg_common::methods::vertical::message::{Body, Message};
+use fedreg_common::methods::vertical::message::{Body, Ended, Folds, Lane, LaneSays, Message, Partial};
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
 use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores, levels, needed_columns};
 use fedreg_common::methods::vertical::prepare::{Policy, Prepared};
@@ -155,10 +155,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
     #[test]
     fn a_lossy_line_gives_the_same_bits_as_a_clean_line(
-        drop in 0.0..0.4_f64, duplicate in 0.0..0.4_f64, reorder in 0.0..0.4_f64, seed: u64, which in 0_usize..3
+        drop in 0.0..0.4_f64, duplicate in 0.0..0.4_f64, reorder in 0.0..0.4_f64, seed: u64, which in 0_usize..4
     ) {
         let case = if which == 0 { admissions() } else { diabetes() };
-        let study = study(&case, if which == 2 { "[penalty]\nlambda = [10.0, 1.0]\n" } else { "" });
+        let more = ["", "", "[penalty]\nlambda = [10.0, 1.0]\n", "[penalty]\nlambda = [10.0, 1.0]\ncv = 5\n"][which];
+        let study = study(&case, more);
         let clean = fitted(run(&study, &case.file(), Faults::NONE));
         let lossy = fitted(run(&study, &case.file(), Faults { drop, duplicate, reorder, seed }));
         for (clean, lossy) in clean.iter().zip(&lossy) {
@@ -238,36 +239,41 @@ fn studies_that_differ_end_before_any_data_are_touched_and_name_the_keys() {
     let Ok(Turn::Send(hello)) = alice.start() else { panic!("alice speaks first") };
     assert!(matches!(hello.value().body, Body::Hello(_)));
     let abort = bob.receive(Role::Alice, hello.into()).unwrap_err();
-    assert_eq!(abort, Abort::Study { keys: vec!["fit.tol".to_string()] });
+    assert_eq!(abort, Abort::Study { keys: vec!["fit.tol".to_string()], with: Role::Alice });
     assert_eq!(abort.exit(), Exit::Refused);
 }
 
 /// Runs Alice against a Bob whose messages `tamper` changes; the first abort on either side.
-fn tampered(more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
+fn tampered(more: &str, tamper: impl FnMut(&mut Message)) -> Abort {
+    tampered_of(Role::Bob, more, tamper)
+}
+
+/// The same with changed messages of either party.
+fn tampered_of(liar: Role, more: &str, mut tamper: impl FnMut(&mut Message)) -> Abort {
     let case = diabetes();
     let study = Arc::new(study(&case, more));
     let open = |role| session(&study, role, Policy::default(), frame(&study, role, &case.file())).unwrap();
     let (mut alice, mut bob) = (open(Role::Alice), open(Role::Bob));
     let mut turn = alice.start();
+    let mut speaker = Role::Alice;
     loop {
-        let Ok(Turn::Send(sent)) = turn else { panic!("alice ended without an abort") };
-        let answer = match bob.receive(Role::Alice, sent.into()) {
-            Ok(Turn::Send(answer) | Turn::FinishAndSend { last: answer, .. }) => answer,
-            Ok(_) => panic!("bob ended without an abort"),
+        let mut message: Message = match turn {
+            Ok(Turn::Send(said) | Turn::FinishAndSend { last: said, .. }) => said.into(),
+            Ok(_) => panic!("{speaker} ended without an abort"),
             Err(abort) => return abort,
         };
-        let mut message: Message = answer.into();
-        tamper(&mut message);
-        turn = alice.receive(Role::Bob, message);
-        if let Err(abort) = turn {
-            return abort;
+        if speaker == liar {
+            tamper(&mut message);
         }
+        let hearer = if speaker == Role::Alice { &mut bob } else { &mut alice };
+        turn = hearer.receive(speaker, message);
+        speaker = speaker.partner();
     }
 }
 
 #[test]
 fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
-    let partial = |change: fn(&mut fedreg_common::methods::vertical::message::Partial)| {
+    let partial = |change: fn(&mut Partial)| {
         move |message: &mut Message| {
             if let Body::Partial(partial) = &mut message.body {
                 change(partial);
@@ -324,6 +330,112 @@ fn a_peer_that_breaks_the_protocol_is_refused_with_the_reason() {
         }));
         assert_eq!(term, PeerFault::Term { came: name.to_string() });
     }
+}
+
+/// Four folds of a path: with the fits to all rows five lanes.
+const FOLDS: &str = "[penalty]\nlambda = \"path\"\nalpha = 0.5\ncv = 4\n";
+
+#[test]
+fn folds_take_their_course_side_by_side() {
+    let several = "fits of several folds";
+    // By tables, and by one value a row: without a basis.
+    for (case, more) in [(diabetes(), ""), (diabetes(), "[inference]\nallowed = false\n"), (admissions(), "")] {
+        let count = |penalty: &str, kind: &str| {
+            let mut kinds: Vec<&'static str> = Vec::new();
+            let study = study(&case, &format!("{penalty}{more}"));
+            let ended = run_with(&study, &case.file(), Faults::NONE, Policy::default(), |_, message| {
+                kinds.push(message.body.kind());
+            });
+            let [alice, bob] = fitted(ended);
+            assert_eq!(alice.rounds, bob.rounds);
+            (kinds.iter().filter(|said| **said == kind).count(), alice.rounds as usize)
+        };
+        let ((messages, rounds), (alone, rounds_alone)) =
+            (count(FOLDS, several), count(&FOLDS.replace("cv = 4\n", ""), "partial predictions"));
+        // Each fold takes about as many rounds as all rows; side by side they wait for the line about as often as these alone.
+        assert_eq!((messages, alone), (2 * rounds + 1, 2 * rounds_alone), "{} {more}", case.name);
+        assert!(rounds >= rounds_alone && 2 * rounds < 3 * rounds_alone, "{} {more}: {rounds}", case.name);
+    }
+}
+
+#[test]
+fn a_peer_that_says_less_or_more_than_its_fits_of_folds_is_refused() {
+    let fault = |change: &dyn Fn(&mut Folds)| {
+        let abort = tampered(FOLDS, |message| {
+            if let Body::Folds(folds) = &mut message.body {
+                change(folds);
+            }
+        });
+        let Abort::Peer { peer: Role::Bob, fault } = abort else { panic!("{abort}") };
+        fault
+    };
+    let partial = |folds: &mut Folds, change: &dyn Fn(&mut Partial)| {
+        let LaneSays::Partial(partial, _) = &mut folds.lanes[2].says else { panic!() };
+        change(partial);
+    };
+    let others = PeerFault::Garbage("fits of other folds than those that are under way".to_string());
+    assert_eq!(fault(&|folds| folds.lanes.truncate(4)), others);
+    assert_eq!(fault(&|folds| folds.lanes.swap(1, 2)), others);
+    assert_eq!(fault(&|folds| folds.lanes.push(folds.lanes[4].clone())), others);
+    assert_eq!(fault(&|folds| folds.lanes[4].lane = u32::MAX), others);
+    let columns = |fault: PeerFault| match fault {
+        PeerFault::Length { what: "partial predictions", came, expected } => (came, expected),
+        other => panic!("{other}"),
+    };
+    let (came, expected) = columns(fault(&|folds| folds.values.push(1.0)));
+    assert_eq!((came, came % 5), (expected + 1, 1));
+    columns(fault(&|folds| folds.values.truncate(1)));
+    columns(fault(&|folds| {
+        if let LaneSays::Partial(_, values) = &mut folds.lanes[0].says {
+            *values = u64::MAX;
+        }
+    }));
+    let bad = fault(&|folds| folds.values[0] = f64::INFINITY);
+    assert!(matches!(bad, PeerFault::Value { what: "partial predictions", .. }), "{bad}");
+    let round = fault(&|folds| partial(folds, &|partial| partial.round += 1));
+    assert!(matches!(round, PeerFault::Round { .. }), "{round}");
+    let fit = fault(&|folds| partial(folds, &|partial| partial.fit += 1));
+    assert!(matches!(fit, PeerFault::Round { .. }), "{fit}");
+    // Only the leader ends fits, here Alice.
+    let ended = LaneSays::Ended(Ended { termination: Termination::Converged, rounds: 1, again: false });
+    let ends = fault(&|folds| folds.lanes[1].says = ended.clone());
+    assert!(matches!(ends, PeerFault::Kind { came: "fits of several folds", .. }), "{ends}");
+    // Fits that are not side by side, and the other way round.
+    let single = tampered("", |message| {
+        if let Body::Partial(partial) = &message.body {
+            let lane = Lane { lane: 0, says: LaneSays::Partial(partial.clone(), 0) };
+            message.body = Body::Folds(Folds { lanes: vec![lane], values: Vec::new() });
+        }
+    });
+    assert!(single.to_string().contains("fits of several folds"), "{single}");
+    let alone = tampered(FOLDS, |message| {
+        if let Body::Folds(folds) = &message.body {
+            let LaneSays::Partial(partial, _) = &folds.lanes[0].says else { return };
+            message.body = Body::Partial(partial.clone());
+        }
+    });
+    assert!(alone.to_string().contains("partial predictions"), "{alone}");
+}
+
+#[test]
+fn a_leader_that_has_a_fit_go_on_without_an_exchange_or_time_and_again_is_refused() {
+    let again = |more: &str| {
+        tampered_of(Role::Alice, more, |message| {
+            if let Body::Ended(ended) = &mut message.body {
+                ended.again = true;
+            }
+        })
+    };
+    let refused = Abort::Peer {
+        peer: Role::Alice,
+        fault: PeerFault::Value { what: "the end of the iteration", expected: "possible", round: 0 },
+    };
+    for more in ["[inference]\nallowed = false\n", "[penalty]\nlambda = [1.0]\n"] {
+        assert_eq!(again(more), refused, "{more}");
+    }
+    // Alice herself takes her fit for ended: after the exchange she awaits results, and gets partial predictions or a call to go on.
+    let abort = again("");
+    assert!(matches!(abort, Abort::Peer { fault: PeerFault::Kind { .. }, .. }), "{abort}");
 }
 
 #[test]

@@ -575,7 +575,8 @@ impl<S: Script> Conversation<S> {
                 )));
             }
             if header.study != self.study {
-                return Err(Abort::Study { keys: Study::differing_keys(&self.hello.keys, &hello.keys) });
+                let keys = Study::differing_keys(&self.hello.keys, &hello.keys);
+                return Err(Abort::Study { keys, with: from });
             }
             if hello.purpose != self.hello.purpose {
                 return Err(Abort::Refused(format!(

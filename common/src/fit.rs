@@ -168,6 +168,10 @@ pub enum Termination {
     MaxRounds,
     /// Binomial data that a combination of columns separates: the estimates grow without bound.
     Separation,
+    /// Sealed mode: the next step was beyond what fixed point or the kernels hold. The data need not be separated.
+    OutOfRange,
+    /// Sealed mode: a party's limits on what may open allowed no further gradient.
+    OpeningLimit,
     /// Columns of different parties depend on each other: the fit was redone without those of the later party.
     CollinearAcrossParties,
     /// A fixed number of rounds, as private mode demands.
@@ -181,10 +185,12 @@ pub enum Termination {
 
 impl Termination {
     /// Every reason.
-    pub const ALL: [Termination; 7] = [
+    pub const ALL: [Termination; 9] = [
         Termination::Converged,
         Termination::MaxRounds,
         Termination::Separation,
+        Termination::OutOfRange,
+        Termination::OpeningLimit,
         Termination::CollinearAcrossParties,
         Termination::FixedRounds,
         Termination::OutsideGuarantee,
@@ -197,6 +203,8 @@ impl Termination {
             Termination::Converged => "converged",
             Termination::MaxRounds => "max_rounds",
             Termination::Separation => "separation",
+            Termination::OutOfRange => "out_of_range",
+            Termination::OpeningLimit => "opening_limit",
             Termination::CollinearAcrossParties => "collinear_across_parties",
             Termination::FixedRounds => "fixed_rounds",
             Termination::OutsideGuarantee => "outside_guarantee",
@@ -208,7 +216,11 @@ impl Termination {
     pub fn exit(self) -> Exit {
         match self {
             Termination::Converged | Termination::CollinearAcrossParties | Termination::FixedRounds => Exit::Done,
-            Termination::MaxRounds | Termination::Separation | Termination::OutsideGuarantee => Exit::NotConverged,
+            Termination::MaxRounds
+            | Termination::Separation
+            | Termination::OutOfRange
+            | Termination::OpeningLimit
+            | Termination::OutsideGuarantee => Exit::NotConverged,
             Termination::Interrupted => Exit::Interrupted,
         }
     }
@@ -227,8 +239,12 @@ impl fmt::Display for Termination {
             Termination::Separation => {
                 "separation: a combination of columns predicts the outcome perfectly, so the estimates grow without bound"
             }
+            Termination::OutOfRange => "stopped without convergence: the next step was out of range",
+            Termination::OpeningLimit => {
+                "stopped without convergence: the limits of a party on what may open allowed no further gradient"
+            }
             Termination::CollinearAcrossParties => {
-                "converged, after columns of bob that depend on columns of alice were set aside"
+                "converged, after columns that depend on those of an earlier party were set aside"
             }
             Termination::FixedRounds => "the fixed number of rounds was run",
             Termination::OutsideGuarantee => {

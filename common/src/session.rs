@@ -128,10 +128,15 @@ pub enum Abort {
     #[error("{0}")]
     Unwritten(String),
     /// The study files differ.
-    #[error("the study files differ in: {}", .keys.join(", "))]
+    #[error(
+        "the study files differ in: {} (compared with that of {with}); agree on one file and give it to all",
+        .keys.join(", ")
+    )]
     Study {
         /// The keys that differ.
         keys: Vec<String>,
+        /// Whose file ours was compared with.
+        with: Role,
     },
     /// A local policy, a budget or a limit forbids what would come next.
     #[error("refused by the policy of {who}: {what}")]

@@ -16,6 +16,7 @@ use fedreg_proto::files::read_study;
 use fedreg_proto::output::{self, CheckFormat, Format};
 use fedreg_proto::register::{Quorum, StatusReply};
 use fedreg_proto::shell;
+use fedreg_proto::telemetry;
 use fedreg_proto::tls::Identity;
 use fedreg_proto::wizard::{self, NoTable, StudyCommand};
 
@@ -202,7 +203,7 @@ fn deal_masks(arguments: DealArguments, call: String) -> Result<Exit, Failure> {
 fn conclude(ended: &star::Ended, format: Format) -> Result<Exit, Failure> {
     match (&ended.report, &ended.reason) {
         (Some(report), _) => output::print(&format.render(report))?,
-        (None, Some(reason)) => eprintln!("coordinator: {reason}"),
+        (None, Some(reason)) => telemetry::last_words("coordinator", reason),
         (None, None) => {}
     }
     Ok(ended.exit)

@@ -134,11 +134,19 @@ mod tests {
         let complaint = |text: &str| load(text, Overrides::default()).unwrap_err();
         assert_eq!(
             complaint(&SAMPLE.replace("listen", "listens")),
+            "@/coordinator.toml: line 2: unknown key `listens`; did you mean `listen`?"
+        );
+        assert_eq!(
+            complaint(&SAMPLE.replace("listen = \"0.0.0.0:7100\"", "")),
             "`listen` is missing: set it in @/coordinator.toml, or give --listen"
         );
         assert_eq!(
+            complaint(&SAMPLE.replace("[tls]", "[tsl]")),
+            "@/coordinator.toml: line 3: unknown key `tsl`; did you mean `tls`?"
+        );
+        assert_eq!(
             complaint(&format!("statte = 1\n{SAMPLE}")),
-            "@/coordinator.toml: unknown key `statte`; did you mean `state`?"
+            "@/coordinator.toml: line 1: unknown key `statte`; did you mean `state`?"
         );
         assert_eq!(complaint(&SAMPLE.replace("0.0.0.0:7100", "7100")), "`listen` is `7100`, expected HOST:PORT");
     }

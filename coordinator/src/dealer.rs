@@ -394,8 +394,9 @@ impl DealerService {
 }
 
 fn gone(who: Role) -> Notice {
-    let sentence =
-        format!("the dealer's line to {who} is lost; a run on shares cannot go on without it, start it again");
+    let sentence = format!(
+        "the dealer's line to {who} is lost; the run cannot go on without it: start again what has ended of dealer, coordinator and parties"
+    );
     Notice { exit: Exit::Unreachable, sentence }
 }
 
@@ -404,7 +405,7 @@ fn lost_masks(who: Role, parties: &[Role]) -> Notice {
     let all = if parties.len() == 2 { "both" } else { "all" };
     let others = others.join(" and ");
     let sentence = format!(
-        "{who} was started again and has lost its masks, which those of {others} belong to; start {others} again, and {all} get fresh ones"
+        "{who} was started again and has lost its masks, which those of {others} belong to; start {others} again, and `coordinator serve` where it has ended: {all} get fresh ones"
     );
     Notice { exit: Exit::Unreachable, sentence }
 }

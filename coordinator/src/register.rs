@@ -43,6 +43,8 @@ struct Party {
     instance: Option<[u8; 16]>,
     /// Whether it has joined on the line that is open.
     joined: bool,
+    /// Whether it came on the line that is open for a run that is over, and was told so: nothing it says there is of this run.
+    late: bool,
     /// The run that its process is in: it came with it, or was told.
     run: Option<RunId>,
     /// Whether it knows that on the line that is open.
@@ -106,9 +108,21 @@ impl Register {
         self.state(from) == PeerState::Done && self.verdict().is_none()
     }
 
-    /// Whether a party has joined on the line that it has open.
+    /// Whether a party has joined on the line that it has open, if only for a run that is over.
     pub fn has_joined(&self, from: Role) -> bool {
-        self.parties.get(&from).is_some_and(|party| party.joined)
+        self.parties.get(&from).is_some_and(|party| party.joined || party.late)
+    }
+
+    /// Whether a party came on the line that it has open for a run that is over.
+    pub fn is_late(&self, from: Role) -> bool {
+        self.parties.get(&from).is_some_and(|party| party.late)
+    }
+
+    /// Whether a process that joins takes the place of another one of its party, whose line is not known to be lost.
+    pub fn displaces(&self, from: Role, instance: Option<[u8; 16]>) -> bool {
+        let here = |party: &&Party| matches!(party.state, PeerState::Joined | PeerState::Ready);
+        let party = self.parties.get(&from).filter(here).filter(|_| self.verdict().is_none());
+        party.is_some_and(|party| party.instance.is_some() && party.instance != instance)
     }
 
     /// Ends a sealed run in which a process that was not in it joins: what its party had of the run is lost with the process before.
@@ -126,7 +140,7 @@ impl Register {
     /// A party has opened a line, which counts for nothing until it joins.
     pub fn open(&mut self, from: Role) {
         if let Some(party) = self.parties.get_mut(&from) {
-            (party.joined, party.knows) = (false, false);
+            (party.joined, party.knows, party.late) = (false, false, false);
         }
     }
 
@@ -134,13 +148,19 @@ impl Register {
     pub fn take(&mut self, from: Role, event: PartyEvent) -> Vec<Say> {
         if let Some((ender, notice)) = &self.ended {
             // Too late for anything but the reason.
-            let asks = matches!(event, PartyEvent::Join { .. }) && *ender != from;
-            return asks.then(|| (from, abort(*ender, notice.clone()))).into_iter().collect();
+            let joins = matches!(event, PartyEvent::Join { .. });
+            let say = (joins && *ender != from).then(|| (from, abort(*ender, notice.clone())));
+            if joins && let Some(party) = self.parties.get_mut(&from) {
+                party.late = true;
+            }
+            return say.into_iter().collect();
         }
         match event {
             PartyEvent::Join { role, version, keys, run, instance } => {
                 self.join(from, role, version, &keys, run, instance)
             }
+            // What it says is of the run that is over, whose end it was told.
+            _ if self.is_late(from) => Vec::new(),
             _ if self.parties.get(&from).is_none_or(|party| !party.joined) => {
                 let sentence = format!("{from} spoke before it joined");
                 self.turn_away(from, Exit::Peer, sentence)
@@ -171,7 +191,9 @@ impl Register {
 
     /// A party's line is gone.
     pub fn lost(&mut self, from: Role) -> Vec<Say> {
-        if self.state(from) == PeerState::Done || self.ended.is_some() {
+        // Of one that came for a run that is over nobody was told that it is here.
+        let unknown = self.is_late(from) && self.state(from) == PeerState::Absent;
+        if self.state(from) == PeerState::Done || self.ended.is_some() || unknown {
             return Vec::new();
         }
         self.set(from, PeerState::Lost);
@@ -219,8 +241,10 @@ impl Register {
         }
         let differing = Study::differing_keys(&self.keys, keys);
         if !differing.is_empty() {
-            let sentence =
-                format!("the study file of {from} differs from the coordinator's in: {}", differing.join(", "));
+            let sentence = format!(
+                "the study file of {from} differs from the coordinator's in: {}; agree on one file and give it to all",
+                differing.join(", ")
+            );
             let mut say = vec![(from, CoordinatorEvent::Welcome { differing })];
             say.extend(self.end(from, Notice { exit: Exit::Refused, sentence }));
             return say;
@@ -239,13 +263,17 @@ impl Register {
                     ),
                 },
             };
+            if let Some(party) = self.parties.get_mut(&from) {
+                party.late = true;
+            }
             return vec![(from, abort(if same { ender } else { Role::Coordinator }, notice))];
         }
         let Some(party) = self.parties.get_mut(&from) else { return Vec::new() };
         let same = instance.is_some() && party.instance == instance;
         // A process that was told of the run, and did not hear it, is in it all the same.
         let run = claimed.or(party.run.filter(|_| same));
-        (party.run, party.knows, party.instance, party.joined) = (run, claimed.is_some(), instance, true);
+        (party.run, party.knows, party.instance) = (run, claimed.is_some(), instance);
+        (party.joined, party.late) = (true, false);
         if let Some(sentence) = self.conflict(from) {
             // Nobody is in a run alone: anyone who would wait for the others in one waits in vain.
             return self.turn_away(from, Exit::Unreachable, sentence);
@@ -283,21 +311,19 @@ impl Register {
             (None, Some(_)) => Some(self.cannot_take_up(from)),
             (Some(run), Some((other, party))) => Some(match party.run {
                 None => format!(
-                    "{from} goes on with run {run}, which {other} is not in any more: start {} again for another",
-                    self.everybody()
+                    "{from} goes on with run {run}, which {other} is not in any more: for another run, {}",
+                    self.start_again()
                 ),
                 Some(theirs) => {
-                    let all = self.everybody();
-                    format!(
-                        "{from} goes on with run {run} and {other} with run {theirs}: start {all} again for another"
-                    )
+                    let again = self.start_again();
+                    format!("{from} goes on with run {run} and {other} with run {theirs}: for another run, {again}")
                 }
             }),
             // The run was started by processes that are gone.
             (None, None) if self.run.is_some() && !self.repeats => Some(self.cannot_take_up(from)),
             (Some(run), None) if self.run.is_some_and(|known| known != run) => Some(format!(
-                "{from} goes on with run {run}, which is not the one that began here: start {} again for another",
-                self.everybody()
+                "{from} goes on with run {run}, which is not the one that began here: for another run, {}",
+                self.start_again()
             )),
             (_, None) => None,
         }
@@ -335,22 +361,21 @@ impl Register {
         self.ended = Some((from, notice.clone()));
         self.parties
             .iter()
-            .filter(|(role, party)| **role != from && party.state != PeerState::Done)
+            .filter(|(role, party)| **role != from && party.state != PeerState::Done && !party.late)
             .map(|(role, _)| (*role, abort(from, notice.clone())))
             .collect()
     }
 
     /// But in private mode what was said is not kept, so that nobody can say it again to a party that was started again.
     fn cannot_take_up(&self, who: Role) -> String {
-        let all = self.everybody();
-        format!(
-            "{who} was started again in the middle of a run that is not private, which cannot be taken up: start {all} again"
-        )
+        let (run, again) = (if self.sealed { "sealed" } else { "plain" }, self.start_again());
+        format!("{who} was started again in the middle of a {run} run, which cannot be taken up: {again}")
     }
 
-    /// The parties, for sentences.
-    fn everybody(&self) -> &'static str {
-        if self.parties.len() == 2 { "both" } else { "all parties" }
+    /// What to do once a run has ended for all, for sentences.
+    fn start_again(&self) -> String {
+        let all = if self.parties.len() == 2 { "both" } else { "all parties" };
+        format!("start {all} again, and `coordinator serve` where it has ended")
     }
 
     fn state(&self, role: Role) -> PeerState {
@@ -366,9 +391,9 @@ impl Register {
     fn tell_others(&self, about: Role) -> Vec<Say> {
         let state = self.state(about);
         self.parties
-            .keys()
-            .filter(|role| **role != about)
-            .map(|role| (*role, CoordinatorEvent::Peer { role: about, state }))
+            .iter()
+            .filter(|(role, party)| **role != about && !party.late)
+            .map(|(role, _)| (*role, CoordinatorEvent::Peer { role: about, state }))
             .collect()
     }
 

@@ -337,6 +337,11 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Whether what a party says and is told is of this run: one that came for an earlier run hears of the end of that, until this one is over.
+    fn is_of_this_run(&self, role: Role) -> bool {
+        !self.register.is_late(role) || self.register.verdict().is_some()
+    }
+
     fn is_current(&self, role: Role, number: u64) -> bool {
         self.lines.get(&role).is_some_and(|(current, _)| *current == number)
     }
@@ -396,6 +401,13 @@ impl Run<'_> {
         if self.keep_for_the_next(role, number, &event) || !self.is_current(role, number) {
             return Ok(());
         }
+        if let Some(PartyEvent::Join { instance, .. }) = &event
+            && self.register.displaces(role, *instance)
+        {
+            tracing::warn!(
+                "another process with the certificate of {role} has joined and takes the place of the one before: if both run, end one"
+            );
+        }
         if let Some(PartyEvent::Join { run: None, instance, .. }) = &event {
             let anew = self.register.begin_anew(role, *instance);
             if anew.is_some() || (self.job.keep && self.register.is_for_the_next(role, *instance)) {
@@ -421,10 +433,17 @@ impl Run<'_> {
                     PartyEvent::Ready => tracing::info!("{role}: has read its data"),
                     PartyEvent::Done(_) => tracing::info!("{role}: is done"),
                 }
-                if matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)) {
+                let joins = matches!(event, PartyEvent::Join { .. });
+                if matches!(event, PartyEvent::Abort(_) | PartyEvent::Done(_)) && self.is_of_this_run(role) {
                     self.told.insert(role);
                 }
-                self.register.take(role, event)
+                let say = self.register.take(role, event);
+                if joins && self.register.is_late(role) {
+                    tracing::info!(
+                        "{role} came for a run that is over, and is told how that ended; for another it has to be started again"
+                    );
+                }
+                say
             }
             None => {
                 self.store.line(role, false);
@@ -455,7 +474,7 @@ impl Run<'_> {
                 CoordinatorEvent::Welcome { differing } => !differing.is_empty(),
                 CoordinatorEvent::Peer { .. } | CoordinatorEvent::Start { .. } => false,
             };
-            if last {
+            if last && self.is_of_this_run(role) {
                 self.told.insert(role);
             }
             // A party that reads nothing for so long that its queue is full is as good as lost; its own line will show.

@@ -337,7 +337,10 @@ pub(crate) struct Vertical {
     /// Mixture of the penalty: 1 is the lasso, 0 is ridge
     #[arg(long, value_name = "ALPHA", default_value_t = 1.0, requires = "lambda")]
     pub(crate) alpha: f64,
-    /// Folds of cross-validation
+    /// Folds of cross-validation; a row is in fold 1 + its number modulo FOLDS
+    ///
+    /// Rows are numbered from 0 in the byte order of their ids, without ids in the order of the file, after a match in that of the match. Rows
+    /// that are left out have no number.
     #[arg(long, value_name = "FOLDS", requires = "lambda")]
     pub(crate) cv: Option<u32>,
     /// Column that says which fold a row is in; otherwise 1 + row modulo FOLDS

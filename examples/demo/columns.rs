@@ -26,6 +26,18 @@ pub(crate) fn refuse_syntax(names: &[String], header: &[String]) -> Result<(), F
     Ok(())
 }
 
+/// Refuses a call or a sum where a flag takes a single column of the table, such as `--offset "log(days)"`.
+pub(crate) fn single(flag: &str, name: &str, header: &[String]) -> Result<(), Failure> {
+    let is_known = header.iter().any(|known| known == name);
+    if is_known || name.contains('~') || syntax::remedy(name).is_none() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "there is no column `{name}`; {flag} takes the name of a column, so make one of `{name}` beforehand and name that"
+    );
+    Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
+}
+
 /// What one party explains the outcome by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Own {
@@ -38,6 +50,18 @@ impl Own {
     pub(crate) fn read(text: &str, flag: &str, header: &[String]) -> Result<Own, Failure> {
         if !text.trim_start().starts_with('~') {
             let names = list(text, flag)?;
+            if let Some((_, right)) = text.split_once('~')
+                && names.iter().any(|name| name.contains('~') && !header.contains(name))
+            {
+                let right = right.trim();
+                let written = match flag.split_once(", ") {
+                    None => format!("write {flag} \"~ {right}\""),
+                    Some((_, role)) => format!("write {role}=~ {right}"),
+                };
+                return Err(Failure::usage(format!(
+                    "{flag}: the outcome of a rehearsal is --outcome, and a formula begins with `~`: {written}"
+                )));
+            }
             refuse_syntax(&names, header)?;
             return Ok(Own::Columns(names));
         }
@@ -294,6 +318,33 @@ mod tests {
         let split =
             split(&header, &["y"], Some("log(b),\"poly(a,2)\",a:b"), None).map_err(|failure| failure.error).unwrap();
         assert_eq!(split.alice.columns(), ["log(b)", "poly(a,2)", "a:b"]);
+    }
+
+    #[test]
+    fn a_formula_with_an_outcome_is_answered_with_the_one_to_write() {
+        for (text, right) in [("y ~ a", "a"), ("y~log(a)*b", "log(a)*b")] {
+            let refused = split(&header(), &["id", "y"], Some(text), None).unwrap_err();
+            let said = refused.error.to_string();
+            assert!(said.ends_with(&format!("a formula begins with `~`: write --alice \"~ {right}\"")), "{said}");
+            assert_eq!(refused.exit, Exit::Usage);
+        }
+        let refused = Own::read("y ~ a", "--parties, carol", &header()).unwrap_err().error.to_string();
+        assert!(refused.ends_with("write carol=~ a"), "{refused}");
+        let odd = ["y".to_string(), "a ~ b".to_string()];
+        assert_eq!(Own::read("a ~ b", "--alice", &odd).map_err(|_| ()), Ok(Own::Columns(vec!["a ~ b".to_string()])));
+    }
+
+    #[test]
+    fn a_flag_that_takes_a_column_says_so_of_a_function() {
+        let refused = single("--offset", "log(days)", &header()).unwrap_err();
+        assert_eq!(
+            refused.error.to_string(),
+            "there is no column `log(days)`; --offset takes the name of a column, so make one of `log(days)` beforehand and name that"
+        );
+        assert_eq!(refused.exit, Exit::Data);
+        assert!(single("--offset", "log(days)", &["log(days)".to_string()]).is_ok());
+        // What is no syntax is left to whoever reads the table, who names the nearest column.
+        assert!(single("--offset", "dais", &header()).is_ok());
     }
 
     #[test]

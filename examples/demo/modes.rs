@@ -7,7 +7,7 @@ use fedreg_common::glm::Family;
 use fedreg_common::id::{Mode, Role};
 use fedreg_common::methods::vertical::sealed;
 use fedreg_common::report::Report;
-use fedreg_common::secure::open::{Limits, Rows};
+use fedreg_common::secure::open::{Earlier, Limits, Refusal, Rows};
 use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, StudyFile};
 
 use crate::stage::Stage;
@@ -91,7 +91,11 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     };
     let met = limits
         .rows(Rows::All, rows, alice + bob)
-        .and_then(|()| limits.opened(0, table + more, rows, [alice, bob]).map(|_| ()));
+        .and_then(|()| limits.opened(Earlier::default(), table + more, rows, [alice, bob]).map(|_| ()));
+    let gradients = merged.family.base() != Family::Gaussian && lambdas.is_none();
+    if let (Err(refusal @ Refusal::Opened { .. }), true) = (&met, gradients) {
+        return may_stop(refusal);
+    }
     if let Err(refusal) = met {
         return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
     }
@@ -113,13 +117,21 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     )
 }
 
+/// Of a fit by gradients without a penalty: it begins where there is room for one gradient, and ends where the limits are reached.
+fn may_stop(refusal: &Refusal) -> String {
+    format!(
+        "--mode sealed may stop before the end, or refuse it, for its limits on what may open: with ten gradients {refusal}; a fit that needs \
+         fewer gradients converges"
+    )
+}
+
 /// The same of several parties, whose sealed fits are gaussian and follow from tables.
 fn sealed_of_several(merged: &Report, (leader, own): (Role, u64), others: impl Iterator<Item = u64>) -> String {
     let others: Vec<u64> = others.collect();
     let (all, rows, limits) = (own + others.iter().sum::<u64>(), merged.statistics.nobs, Limits::default());
     let opened = |columns: &u64| {
         let numbers = columns * (all - columns + 1);
-        limits.opened(0, numbers, rows, [*columns, all - columns]).map(|_| numbers)
+        limits.opened(Earlier::default(), numbers, rows, [*columns, all - columns]).map(|_| numbers)
     };
     let met = limits.rows(Rows::All, rows, all).and_then(|()| others.iter().map(opened).collect::<Result<Vec<_>, _>>());
     match met {
@@ -178,10 +190,11 @@ fn private(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> String {
         None => "the slopes",
         Some(_) => "the slopes without a penalty",
     };
+    let (best, worst) = (percent(best), percent(worst));
+    let by = if best == worst { best } else { format!("{best} to {worst}") };
+    let about = if by.starts_with("over") { "" } else { "about " };
     format!(
-        "--mode private --epsilon {epsilon} would miss {slopes} by about {} to {} of their length at this size, by how correlated the \
-         columns are (from public facts alone)",
-        percent(best),
-        percent(worst)
+        "--mode private --epsilon {epsilon} would miss {slopes} by {about}{by} of their length at this size, by how correlated the columns are \
+         (from public facts alone)"
     )
 }

@@ -225,17 +225,16 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
             continue;
         }
         if merged.mode == Mode::Sealed {
-            let to_others = disclosure.opened.iter().any(|opened| opened.to.name() != leader);
-            let seen_by = if to_others { "the others" } else { seen_by };
-            let mut opened: Vec<String> = disclosure.opened.iter().map(opened_in_words).collect();
-            // What opens to several parties is the same to each.
-            opened.dedup();
-            text.push_str(&format!(
-                "{seen_by} saw from {role}: masked columns, and what opened: {}, in {}\n  kinds: {}\n",
-                opened.join("; "),
-                size(*bytes),
-                disclosure.declared.join(", "),
-            ));
+            let way = if role.name() == leader { String::new() } else { format!(", by way of {leader}") };
+            text.push_str(&format!("all others saw from {role}: masked columns{way}\n"));
+            for to in merged.parties.iter().filter(|to| *to != role) {
+                let here = disclosure.opened.iter().filter(|opened| opened.to == *to);
+                let opened: Vec<String> = here.map(opened_in_words).collect();
+                if !opened.is_empty() {
+                    text.push_str(&format!("  to {to} opened: {}\n", opened.join("; ")));
+                }
+            }
+            text.push_str(&format!("  in {} together; kinds: {}\n", size(*bytes), disclosure.declared.join(", ")));
             if let Some(sentence) = predictable(report, Some(*role), disclosure) {
                 text.push_str(&format!("  {sentence}\n"));
             }

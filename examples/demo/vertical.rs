@@ -29,7 +29,7 @@ use fedreg_party::service::Failure as PartyFailure;
 use crate::Failure;
 use crate::arguments::{ModeName, OpensName, SealedLimits, Vertical};
 use crate::bounds;
-use crate::columns::{Own, of_parties, refuse_syntax, split};
+use crate::columns::{Own, of_parties, refuse_syntax, single, split};
 use crate::head::head;
 use crate::matching::{self, Matched};
 use crate::processes::{self, Process};
@@ -142,6 +142,11 @@ impl Source {
     /// The columns that are no terms: outcome, identifiers, offset, weights and folds.
     pub(crate) fn taken(&self, arguments: &Vertical) -> Result<Vec<String>, Failure> {
         let others = [&self.id, &arguments.offset, &arguments.weights, &arguments.folds];
+        let flags = ["--id", "--offset", "--weights", "--folds"];
+        single("--outcome", &self.outcome, &self.header)?;
+        for (flag, name) in flags.into_iter().zip(others) {
+            name.iter().try_for_each(|name| single(flag, name, &self.header))?;
+        }
         let taken: Vec<String> =
             std::iter::once(&self.outcome).chain(others.into_iter().flatten()).map(String::clone).collect();
         taken.iter().try_for_each(|name| refuse_syntax(std::slice::from_ref(name), &self.header))?;

@@ -599,6 +599,9 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
         // Behind the style sheet, which has colours of two.
         let text = text.split("</style>").last().unwrap();
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // What opened to the leader alone was not seen by all, and the masked columns were.
+        let seen = words.contains("masked columns: all others; what opened: clinic");
+        assert_eq!(seen, name.ends_with("report.html"), "{name}: {text}");
         for wrong in ["alice", "bob", "neither party", "the other party", "reconstruct"] {
             assert!(!words.contains(wrong), "{name}: {wrong}: {text}");
         }
@@ -607,8 +610,9 @@ fn three_parties_fit_in_sealed_mode_as_r_does_and_every_report_says_what_opened_
     }
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     for says in [
-        "the others saw from clinic: masked columns, and what opened",
-        "clinic saw from office: masked columns, and what opened",
+        "all others saw from clinic: masked columns to lab opened: lab's part of the solution",
+        "to office opened: office's part of the solution",
+        "all others saw from office: masked columns, by way of clinic to clinic opened: ",
         "the coordinator saw: certificate names, digests of the study's keys, phases, the sizes of what it dealt masks for",
     ] {
         assert!(words.contains(says), "{shown}");
@@ -682,7 +686,10 @@ fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_n
     }
     // What opens to two is the same to both: 25 + 51 + 11 at the leader.
     assert!(of("clinic/report.txt").contains("87 numbers that opened"), "{}", of("clinic/report.txt"));
-    assert!(shown.contains("the others saw from office: masked columns"), "{shown}");
+    assert!(
+        shown.contains("all others saw from office: masked columns, by way of clinic\n  to clinic opened: "),
+        "{shown}"
+    );
     for role in ["clinic", "lab", "office"] {
         let config = out.join(format!("{role}.toml"));
         let checks = |more: &[&str]| {

@@ -793,7 +793,7 @@ mod tests {
         let complaint = |text: &str| load(text, Overrides::default()).unwrap_err();
         assert_eq!(
             complaint(&SAMPLE.replace("max_disclosure", "max_disclosures")),
-            "@/alice.toml: unknown key `max_disclosures`; did you mean `max_disclosure`?"
+            "@/alice.toml: line 12: unknown key `max_disclosures`; did you mean `max_disclosure`?"
         );
         assert_eq!(
             complaint(&SAMPLE.replace("key = \"/etc/fedreg/alice.key\"", "")),

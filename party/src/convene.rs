@@ -262,7 +262,7 @@ impl Keeper {
     async fn pass_on(&mut self, event: CoordinatorEvent) -> bool {
         match event {
             CoordinatorEvent::Welcome { differing } if !differing.is_empty() => {
-                self.end(Abort::Study { keys: differing }).await;
+                self.end(Abort::Study { keys: differing, with: Role::Coordinator }).await;
                 false
             }
             CoordinatorEvent::Abort { from, notice } => {
@@ -425,7 +425,10 @@ mod tests {
             let differing = vec!["fit.tol".to_string()];
             far.say.send(CoordinatorEvent::Welcome { differing }).await.unwrap();
             let abort = stopped.recv().await.unwrap();
-            assert_eq!(abort.to_string(), "the study files differ in: fit.tol");
+            assert_eq!(
+                abort.to_string(),
+                "the study files differ in: fit.tol (compared with that of coordinator); agree on one file and give it to all"
+            );
 
             let (first, far) = line();
             let (_convener, mut stopped) = start(vec![Ok(first)], 1000);

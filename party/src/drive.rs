@@ -516,7 +516,7 @@ impl<L: Link> Driver<'_, L> {
         if !self.open {
             return self.reopen().await;
         }
-        self.progress.sent(self.link.bytes_sent());
+        self.progress.sent(self.link.bytes_sent(), self.link.sent_at());
         let left = match self.computing {
             true => Duration::MAX,
             false => self.wait.saturating_sub(self.progress.at.elapsed()),
@@ -552,7 +552,7 @@ impl<L: Link> Driver<'_, L> {
             }
             Ok(Event::Lost(reason)) => reason,
             Err(_) if quiet == left => {
-                self.progress.sent(self.link.bytes_sent());
+                self.progress.sent(self.link.bytes_sent(), self.link.sent_at());
                 if self.progress.at.elapsed() < self.wait {
                     return Ok(Heard::Nothing);
                 }
@@ -593,7 +593,7 @@ impl<L: Link> Driver<'_, L> {
                 opened = timeout(left, attempt) => opened,
                 () = pace::due(told) => {
                     if self.notice.is_due(away.elapsed(), away.elapsed() + left) {
-                        self.say_who_is_awaited(left);
+                        self.say_who_is_awaited(left, reason.as_ref());
                     }
                     continue;
                 }
@@ -628,13 +628,14 @@ impl<L: Link> Driver<'_, L> {
         }
     }
 
-    fn say_who_is_awaited(&self, left: Duration) {
+    fn say_who_is_awaited(&self, left: Duration, reason: Option<&OpenError>) {
         let (peer, place, seconds) = (self.ends.peer, self.ends.place(), left.as_secs());
+        let why = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
         let interrupt = match self.opened {
             0 => "is safe: nothing was sent yet",
             _ => "ends the run for all",
         };
-        tracing::info!("waiting for {peer} {place}; {seconds} s left; Ctrl-C {interrupt}");
+        tracing::info!("waiting for {peer} {place}{why}; {seconds} s left; Ctrl-C {interrupt}");
     }
 
     fn pause(&mut self) {

@@ -79,8 +79,12 @@ fn check_ends(study: &Study<Vertical>, role: Role, config: &Config) -> Result<()
 impl Party<'_> {
     /// Reads and encodes what the study asks of this party.
     pub(crate) fn table(self) -> Result<Prepared, Failure> {
-        let table = Prepared::new(Arc::clone(self.study), self.role, self.config.policy(), self.columns(false)?)?;
         let file = self.config.source();
+        let prepared = Prepared::new(Arc::clone(self.study), self.role, self.config.policy(), self.columns(false)?);
+        let table = prepared.map_err(|abort| {
+            // A complaint of a cell says in which file it stands.
+            if let Abort::OwnData(sentence) = abort { Abort::OwnData(format!("{file}: {sentence}")) } else { abort }
+        })?;
         table.advice().iter().for_each(|advice| tracing::warn!("{file}: {advice}"));
         Ok(table)
     }

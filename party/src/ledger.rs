@@ -92,7 +92,8 @@ pub fn open(ledger: &Path, anchor: &Path) -> Result<Ledger<LedgerFile>, LedgerEr
     if !anchor.exists() {
         // A file without a byte holds no charge: versions before made it first, and may have been killed then.
         let bytes = fs::metadata(ledger).map_err(|error| place.file_error(&error))?.len();
-        return Err(if bytes == 0 { place.absent()?.into() } else { LedgerError::NoAnchor });
+        let [ledger, anchor] = place.both();
+        return Err(if bytes == 0 { place.absent()?.into() } else { LedgerError::NoAnchor { ledger, anchor } });
     }
     let file = LedgerFile::connect(place, false)?;
     // The process that was to make it was killed before its first record, or somebody emptied it.
@@ -263,11 +264,19 @@ impl Storage for LedgerFile {
     fn name(&self) -> String {
         self.place.name()
     }
+
+    fn places(&self) -> [String; 2] {
+        self.place.both()
+    }
 }
 
 impl Place {
     fn name(&self) -> String {
         self.ledger.display().to_string()
+    }
+
+    fn both(&self) -> [String; 2] {
+        [format!("the privacy ledger {}", self.ledger.display()), format!("its anchor {}", self.anchor.display())]
     }
 
     /// Why there is no ledger here.
@@ -708,7 +717,8 @@ mod tests {
             open(&ledger, &anchor).unwrap();
             // What was made is not made anew.
             fs::remove_file(&anchor).unwrap();
-            assert_eq!(open_or_create(&ledger, &anchor).map(drop), Err(LedgerError::NoAnchor), "{left}");
+            let refused = open_or_create(&ledger, &anchor).map(drop).unwrap_err();
+            assert!(matches!(refused, LedgerError::NoAnchor { .. }), "{left}: {refused}");
         }
     }
 
@@ -719,8 +729,14 @@ mod tests {
         fs::copy(home.ledger(), &copy).unwrap();
         home.reserve(&mut home.open().unwrap(), "run", 0.1).unwrap();
         fs::copy(&copy, home.ledger()).unwrap();
-        let refused = home.open().map(drop);
-        assert_eq!(refused, Err(LedgerError::RolledBack { expected: 3, found: 2 }));
+        let refused = home.open().map(drop).unwrap_err().to_string();
+        let (ledger, anchor) = (home.ledger().display().to_string(), home.anchor().display().to_string());
+        assert_eq!(
+            refused,
+            format!(
+                "the privacy ledger {ledger} was rolled back or replaced: it has 2 records, its anchor {anchor} knows record 3"
+            )
+        );
         fs::remove_file(home.anchor()).unwrap();
         assert!(home.open().is_err(), "without its anchor a rollback could not be seen");
     }
@@ -779,7 +795,11 @@ mod tests {
             place.sqlite_error(&rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None)).to_string()
         };
         assert_eq!(sqlite(8), "the privacy ledger ledger.sqlite cannot be written: it or its folder is read-only");
-        assert_eq!(sqlite(13), "the disk with the privacy ledger ledger.sqlite is full: nothing was released");
+        assert_eq!(
+            sqlite(13),
+            "the disk with the privacy ledger ledger.sqlite is full: what could not be stored was not released; make room and give \
+             the same command again"
+        );
         assert_eq!(sqlite(5), "the privacy ledger ledger.sqlite is in use by another process");
         let full = place.file_error(&io::ErrorKind::StorageFull.into());
         assert_eq!(full.exit(), Exit::CannotWrite);

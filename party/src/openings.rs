@@ -55,7 +55,7 @@ pub(crate) fn before(config: &Config, run: Option<RunId>) -> Result<Before, Ledg
 
 /// What opened before, in a sentence.
 pub(crate) fn sentence(before: Before) -> Option<String> {
-    let Before { runs, numbers } = before;
+    let Before { runs, numbers, .. } = before;
     let times = if runs == 1 { "1 other run".to_string() } else { format!("{runs} other runs") };
     (runs > 0).then(|| format!("{times} let {numbers} numbers of this data set open"))
 }

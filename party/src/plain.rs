@@ -141,7 +141,8 @@ pub(crate) fn before(ledger: &Path, data_set: &str) -> Before {
     // A run has a line for its beginning and one for its end, which counts.
     let runs: BTreeMap<String, u64> =
         lines.filter(|line| line.data_set == data_set).filter_map(|line| Some((line.run, line.numbers?))).collect();
-    Before { runs: runs.len() as u64, numbers: runs.values().sum() }
+    let numbers = runs.values().sum();
+    Before { runs: runs.len() as u64, numbers, plain: numbers }
 }
 
 fn as_run(line: PlainLine, persons: PersonDigests) -> PlainRun {
@@ -252,7 +253,7 @@ mod tests {
             };
             record(&home.ledger(), Ok(home.anchor()), line, anyone).unwrap();
         }
-        assert_eq!(before(&home.ledger(), "hand"), Before { runs: 2, numbers: 320 });
+        assert_eq!(before(&home.ledger(), "hand"), Before { runs: 2, numbers: 320, plain: 320 });
         assert_eq!(before(&home.ledger(), "nothing"), Before::default());
     }
 

@@ -126,6 +126,26 @@ impl LedgerFlags {
         terms.accountant = self.accountant.or(terms.accountant);
         terms.data_set = self.data_set.clone().or(terms.data_set.take());
     }
+
+    /// Refuses numbers that are no budget of any table, whether a flag has them or the private file.
+    ///
+    /// # Errors
+    /// An epsilon that is not positive, or a delta that does not lie between 0 and 1.
+    fn check(&self, terms: &LedgerTerms) -> Result<(), Failure> {
+        let place = |flag: Option<f64>, name: &str| match flag {
+            Some(_) => format!("--{name}"),
+            None => format!("`privacy.{name}`"),
+        };
+        if let Some(epsilon) = terms.epsilon.filter(|epsilon| !(*epsilon > 0.0 && epsilon.is_finite())) {
+            let place = place(self.epsilon, "epsilon");
+            return Err(Failure::Usage(format!("{place} must be a positive number, got {epsilon}")));
+        }
+        if let Some(delta) = terms.delta.filter(|delta| !(*delta > 0.0 && *delta < 1.0)) {
+            let place = place(self.delta, "delta");
+            return Err(Failure::Usage(format!("{place} must lie between 0 and 1, got {delta}")));
+        }
+        Ok(())
+    }
 }
 
 /// Which releases of a ledger are listed, and how.
@@ -180,7 +200,9 @@ pub(crate) fn run<C, O: PlanFlags>(
     let text = match command {
         PrivacyCommand::Init { overrides, terms } => {
             let mut config = load(overrides)?;
-            terms.apply((keeper.terms)(&mut config));
+            let stated = (keeper.terms)(&mut config);
+            terms.apply(stated);
+            terms.check(stated)?;
             let (account, [path, _]) = ((keeper.register)(role, &config)?, (keeper.places)(&config)?);
             let (name, place) = (&account.data_set, path.display());
             format!(
@@ -379,7 +401,7 @@ impl DataSet {
 fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
     let mut opened: BTreeMap<&str, Before> = ledger.openings().collect();
     let registered = ledger.accounts().map(|account| {
-        let Before { runs, numbers } = opened.remove(account.data_set.as_str()).unwrap_or_default();
+        let Before { runs, numbers, .. } = opened.remove(account.data_set.as_str()).unwrap_or_default();
         DataSet {
             budget: Some(Standing::of(
                 account,
@@ -392,7 +414,7 @@ fn status(ledger: &Ledger<LedgerFile>) -> Vec<DataSet> {
         }
     });
     let registered: Vec<DataSet> = registered.collect();
-    let others = opened.into_iter().map(|(name, Before { runs, numbers })| DataSet {
+    let others = opened.into_iter().map(|(name, Before { runs, numbers, .. })| DataSet {
         budget: None,
         name: Some(name.to_string()),
         numbers_opened: numbers,
@@ -639,10 +661,34 @@ fn outlook_lines(outlook: &Outlook) -> String {
     for words in &outlook.assumed.words {
         text.push_str(&format!("  - {words}\n"));
     }
-    for sentence in [Some(outlook.comparison()), outlook.bias()].into_iter().flatten() {
+    for sentence in [Some(outlook.comparison()), outlook.rough(), outlook.bias()].into_iter().flatten() {
         let mut letters = sentence.chars();
         let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
         text.push_str(&format!("{first}{}.\n", letters.as_str()));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_no_budget_of_any_table_are_a_wrong_command_line() {
+        let checked = |epsilon: Option<f64>, delta: Option<f64>, terms: &LedgerTerms| {
+            let flags = LedgerFlags { epsilon, delta, accountant: None, data_set: None };
+            let mut terms = terms.clone();
+            flags.apply(&mut terms);
+            flags.check(&terms).map_err(|failure| (failure.exit().code(), failure.to_string()))
+        };
+        let none = LedgerTerms::default();
+        let refused = |sentence: &str| -> Result<(), (u8, String)> { Err((2, sentence.to_string())) };
+        assert_eq!(checked(Some(100.0), Some(0.5), &none), Ok(()));
+        assert_eq!(checked(Some(0.0), None, &none), refused("--epsilon must be a positive number, got 0"));
+        assert_eq!(checked(Some(f64::NAN), None, &none), refused("--epsilon must be a positive number, got NaN"));
+        assert_eq!(checked(None, Some(2.0), &none), refused("--delta must lie between 0 and 1, got 2"));
+        let file = LedgerTerms { epsilon: Some(-1.0), ..LedgerTerms::default() };
+        assert_eq!(checked(None, None, &file), refused("`privacy.epsilon` must be a positive number, got -1"));
+        assert_eq!(checked(Some(1.0), None, &file), Ok(()));
+    }
 }

@@ -155,7 +155,7 @@ fn write_plain<S: Session<Output: Borrow<VerticalFit>>>(
 ) -> Result<(Report, Exit), Failure> {
     let fit: &VerticalFit = met.driven.output.borrow();
     if fit.statistics.nobs > 0 {
-        privacy::count_plain(job, met.run, fit.disclosure.vectors * fit.statistics.nobs)?;
+        privacy::count_plain(job, met.run, fit.disclosure.vectors.saturating_mul(fit.statistics.nobs))?;
     }
     write(folder, job, met, None)
 }
@@ -381,8 +381,13 @@ pub async fn predict(
 
 fn read_model(file: &Path) -> Result<Model, FileError> {
     let text = std::fs::read_to_string(file).map_err(|source| FileError::Read { file: file.to_path_buf(), source })?;
-    serde_json::from_str(&text)
-        .map_err(|error| FileError::Parse { file: file.to_path_buf(), problem: format!("not a model file: {error}") })
+    serde_json::from_str(&text).map_err(|error| {
+        let why = match error.is_data() {
+            true => "give the `model.json` that a fit wrote here".to_string(),
+            false => error.to_string(),
+        };
+        FileError::Parse { file: file.to_path_buf(), problem: format!("not a model file: {why}") }
+    })
 }
 
 #[derive(Clone)]

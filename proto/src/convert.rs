@@ -20,7 +20,8 @@ use fedreg_common::methods::vertical::matching::message::{
     Number, NumberKind, Part as MatchPart, PartKind, Terms as MatchTerms,
 };
 use fedreg_common::methods::vertical::message::{
-    Basis, Ended, Held, HeldKind, Joint, JointKind, Noised, Partial, ProductKind, Rows, Shared, Terms,
+    Basis, Ended, Folds, Held, HeldKind, Joint, JointKind, Lane, LaneSays, Noised, Partial, ProductKind, Rows, Shared,
+    Terms,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::secure::ring::Width;
@@ -113,7 +114,7 @@ correspond!("a purpose", Purpose, wire::Purpose,
 correspond!("a kind of held vector", HeldKind, wire::HeldKind,
     Outcome => Outcome, Weights => Weights, Scale => Scale, NullResidual => NullResidual, Offset => Offset);
 correspond!("a reason to end", Termination, wire::Termination,
-    Converged => Converged, MaxRounds => MaxRounds, Separation => Separation,
+    Converged => Converged, MaxRounds => MaxRounds, Separation => Separation, OutOfRange => OutOfRange, OpeningLimit => OpeningLimit,
     CollinearAcrossParties => CollinearAcrossParties, FixedRounds => FixedRounds, OutsideGuarantee => OutsideGuarantee,
     Interrupted => Interrupted);
 correspond!("a kind of joint numbers", JointKind, wire::JointKind,
@@ -141,7 +142,8 @@ message!(Noised, wire::Noised, index; value = LatticeVector::empty());
 message!(Joint, wire::Joint, what; values = Vec::new());
 message!(Number, wire::MatchNumber, what, pass, number);
 message!(MatchPart, wire::MatchPart, what, pass, first; bytes = Vec::new());
-message!(Ended, wire::Ended, termination, rounds);
+message!(Ended, wire::Ended, termination, rounds, again);
+message!(Folds, wire::Folds, lanes; values = Vec::new());
 message!(Basis, wire::Basis, start, rows, columns; values = Vec::new());
 message!(Statistics, wire::Statistics, nobs, df_residual, df_null, deviance: "the deviance", null_deviance: "the null deviance",
     aic: "the AIC", bic: "the BIC", log_lik: "the log-likelihood", dispersion: "the dispersion", r_squared: "R squared");
@@ -253,6 +255,28 @@ form!(String, String, |name| name.clone(), |form, what| match form.len() > NAME_
     true => Err(garbage(format!("{what} of {} bytes, expected at most {NAME_BYTES}", form.len()))),
     false => Ok(crate::tls::printable_within(&form, NAME_BYTES)),
 });
+// What fits of one lane say.
+form!(
+    Lane,
+    wire::Lane,
+    |lane| {
+        let (says, values) = match &lane.says {
+            LaneSays::Partial(partial, values) => (wire::lane::Says::Partial(partial.to_wire()), *values),
+            LaneSays::Ended(ended) => (wire::lane::Says::Ended(ended.to_wire()), 0),
+        };
+        wire::Lane { lane: lane.lane, says: Some(says), values }
+    },
+    |form, _| {
+        let says = match form.says.ok_or_else(|| missing("what a lane says"))? {
+            wire::lane::Says::Partial(partial) => {
+                let round = partial.round;
+                LaneSays::Partial(checked(partial).map_err(|fault| in_round(fault, round))?, form.values)
+            }
+            wire::lane::Says::Ended(ended) => LaneSays::Ended(checked(ended)?),
+        };
+        Ok(Lane { lane: form.lane, says })
+    }
+);
 // The terms of a match.
 form!(
     MatchTerms,

@@ -168,7 +168,8 @@ impl Line {
             }
         }
         let sentence = format!(
-            "the line to the dealer at {} is lost: {reason}; a sealed run cannot go on without it, start it again",
+            "the line to the dealer at {} is lost: {reason}; the run cannot go on without it: start again what has ended of dealer, \
+             coordinator and parties",
             self.address
         );
         drop(self.say.send(Err(Abort::Unreachable(sentence))).await);

@@ -87,6 +87,8 @@ pub struct Layers {
     table: Table,
     folder: PathBuf,
     file: PathBuf,
+    /// What stands in the file, to find lines in it.
+    text: String,
 }
 
 impl Layers {
@@ -101,14 +103,16 @@ impl Layers {
             None => default.is_file().then_some(default.clone()),
         };
         let Some(file) = file else {
-            return Ok(Layers { table: Table::new(), folder: absolute(Path::new("."))?, file: default });
+            let folder = absolute(Path::new("."))?;
+            return Ok(Layers { table: Table::new(), folder, file: default, text: String::new() });
         };
-        let table = read_text(&file)?.parse().map_err(|error: toml::de::Error| FileError::Parse {
+        let text = read_text(&file)?;
+        let table = text.parse().map_err(|error: toml::de::Error| FileError::Parse {
             file: file.clone(),
             problem: error.to_string().trim_end().to_string(),
         })?;
         let place = absolute(&file)?;
-        Ok(Layers { table, folder: place.parent().map(Path::to_path_buf).unwrap_or(place), file })
+        Ok(Layers { table, folder: place.parent().map(Path::to_path_buf).unwrap_or(place), file, text })
     }
 
     /// Lays a flag over a key, dotted where it stands in a section.
@@ -197,12 +201,45 @@ impl Layers {
     /// # Errors
     /// A required key that is missing, an unknown key, a value of the wrong kind.
     pub fn finish<T: DeserializeOwned>(self, required: &[&'static str]) -> Result<T, FileError> {
+        let Layers { table, file, text, .. } = &self;
+        let unusable =
+            |error: toml::de::Error| FileError::Parse { file: file.clone(), problem: explained(text, &error) };
         if let Some(key) = required.iter().find(|key| self.get(key).is_none()) {
+            // Where a section or a key is misspelt, the right one is missing.
+            let whole: Result<T, toml::de::Error> = table.clone().try_into();
+            if let Err(error) = whole
+                && unknown_key(&error).is_some()
+            {
+                return Err(unusable(error));
+            }
             let flag = key.strip_suffix(".file").or(key.rsplit('.').next()).unwrap_or(key);
-            return Err(FileError::Missing { key, flag, file: self.file });
+            return Err(FileError::Missing { key, flag, file: file.clone() });
         }
-        self.table.try_into().map_err(|error| FileError::Parse { file: self.file, problem: study::explain(&error) })
+        table.clone().try_into().map_err(unusable)
     }
+}
+
+/// The key that an error is about, where that is no key of the file.
+fn unknown_key(error: &toml::de::Error) -> Option<&str> {
+    error.message().strip_prefix("unknown field `")?.split('`').next()
+}
+
+/// An error in a sentence, with the line of the key that is unknown.
+fn explained(text: &str, error: &toml::de::Error) -> String {
+    let sentence = study::explain(error);
+    match unknown_key(error).and_then(|key| line_of(text, key)) {
+        Some(line) => format!("line {line}: {sentence}"),
+        None => sentence,
+    }
+}
+
+/// The first line in which a key, or a section of this name, stands.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let stands = |line: &str| {
+        let name = line.trim_start().trim_start_matches('[').split(['=', ']', '#']).next().unwrap_or_default();
+        name.split('.').any(|part| part.trim().trim_matches(['"', '\'']) == key)
+    };
+    text.lines().position(stands).map(|before| before + 1)
 }
 
 /// Reads and checks the shared study file.

@@ -71,6 +71,9 @@ struct Serving {
 #[derive(Debug)]
 struct Meter {
     bytes: AtomicU64,
+    began: Instant,
+    /// When bytes were written last, after it began.
+    written_millis: AtomicU64,
     heartbeat_millis: AtomicU64,
 }
 
@@ -232,7 +235,12 @@ impl Link for GrpcLink {
 
     /// Scalars, vectors and entries, but no heartbeats and nothing of TLS or HTTP/2.
     fn bytes_sent(&self) -> u64 {
-        self.meter.bytes.load(Ordering::Relaxed)
+        self.meter.bytes.load(Ordering::Acquire)
+    }
+
+    fn sent_at(&self) -> std::time::Instant {
+        let written = Duration::from_millis(self.meter.written_millis.load(Ordering::Relaxed));
+        (self.meter.began + written).into_std()
     }
 }
 
@@ -388,7 +396,7 @@ async fn write<T>(
                 for frame in frames(message) {
                     let bytes = frame.encoded_len() as u64;
                     out.send(wrap(frame)).await?;
-                    meter.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    meter.wrote(bytes);
                 }
             }
             Order::Frame(kind) => out.send(frame(kind)).await?,
@@ -399,7 +407,19 @@ async fn write<T>(
 
 impl Meter {
     fn new() -> Arc<Meter> {
-        Arc::new(Meter { bytes: AtomicU64::new(0), heartbeat_millis: AtomicU64::new(HEARTBEAT.as_millis() as u64) })
+        Arc::new(Meter {
+            bytes: AtomicU64::new(0),
+            began: Instant::now(),
+            written_millis: AtomicU64::new(0),
+            heartbeat_millis: AtomicU64::new(HEARTBEAT.as_millis() as u64),
+        })
+    }
+
+    fn wrote(&self, bytes: u64) {
+        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.written_millis.store(millis, Ordering::Relaxed);
+        // Anyone who sees the bytes sees their time.
+        self.bytes.fetch_add(bytes, Ordering::Release);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can happen on the line between two parties, whatever carries it.
 
 use std::future::Future;
+use std::time::Instant;
 
 use fedreg_common::exit::Exit;
 use fedreg_common::session::{Abort, PeerFault};
@@ -62,6 +63,9 @@ pub trait Link: Send {
 
     /// Bytes of messages written so far.
     fn bytes_sent(&self) -> u64;
+
+    /// When the last of them were written; of no meaning before.
+    fn sent_at(&self) -> Instant;
 }
 
 /// Why a line did not open.

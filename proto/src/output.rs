@@ -149,8 +149,11 @@ const ROOM: usize = 1 << 20;
 fn try_room(trial: &Path) -> io::Result<()> {
     let mut file = own_file().write(true).truncate(true).open(trial)?;
     // Zeros take no room in some file systems.
-    file.write_all(&vec![0x5a; ROOM])?;
-    file.sync_all()
+    let written = file.write_all(&vec![0x5a; ROOM]).and_then(|()| file.sync_all());
+    written.map_err(|error| match matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        true => io::Error::new(error.kind(), format!("{} MiB are wanted there: {error}", ROOM >> 20)),
+        false => error,
+    })
 }
 
 /// Makes a folder, unless it is there.

@@ -61,7 +61,7 @@ pub fn run_as<C: Subcommand, F: Error>(
     };
     telemetry::init(log);
     work(command, output::call(name, arguments)).unwrap_or_else(|failure| {
-        eprintln!("{who}: {}", output::chain(&failure));
+        telemetry::last_words(who, &output::chain(&failure));
         exit(&failure)
     })
 }

@@ -1,6 +1,7 @@
 //! Logs on stderr: readable on a terminal, JSON for machines.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use tracing::Subscriber;
@@ -24,10 +25,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether `--log json` was given.
+static JSON_ASKED_FOR: AtomicBool = AtomicBool::new(false);
+
 /// Sends the log of this process to stderr. Call once, first thing in `main`; later calls change nothing.
 ///
 /// `RUST_LOG` replaces [`DEFAULT_FILTER`]; where it cannot be understood, the log says so and the default stands.
 pub fn init(format: LogFormat) {
+    JSON_ASKED_FOR.store(format == LogFormat::Json, Ordering::Relaxed);
     let terminal = std::io::stderr().is_terminal();
     let json = match format {
         LogFormat::Auto => !terminal,
@@ -41,6 +46,23 @@ pub fn init(format: LogFormat) {
     if let Some(complaint) = complaint {
         tracing::warn!("{complaint}");
     }
+}
+
+/// Says on stderr why the program ends: in a line for people and scripts, and where `--log json` was given in an object like the others.
+pub fn last_words(who: &str, sentence: &str) {
+    match JSON_ASKED_FOR.load(Ordering::Relaxed) {
+        true => as_object(who, sentence, std::io::stderr),
+        false => eprintln!("{who}: {sentence}"),
+    }
+}
+
+fn as_object<W>(who: &str, sentence: &str, writer: W)
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    // Whatever `RUST_LOG` says.
+    let filter = Targets::new().with_default(LevelFilter::ERROR);
+    tracing::subscriber::with_default(subscriber(true, false, filter, writer), || tracing::error!(who, "{sentence}"));
 }
 
 /// A subscriber that writes to `writer`; [`init`] gives it stderr.
@@ -126,6 +148,18 @@ mod tests {
         let first = text.lines().next().unwrap();
         assert!(first.starts_with('{') && first.ends_with('}'), "{first}");
         assert!(first.contains(r#""round":3"#) && first.contains(r#""level":"INFO""#), "{first}");
+    }
+
+    #[test]
+    fn last_words_are_an_object_like_the_others_where_that_is_asked_for() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        as_object("alice", "column \"age\" is missing", move || writer.clone());
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!([&said["level"], &said["who"]], ["ERROR", "alice"]);
+        assert_eq!(said["message"], "column \"age\" is missing");
+        assert!(said["timestamp"].is_string() && text.lines().count() == 1, "{text}");
     }
 
     #[test]

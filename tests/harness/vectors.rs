@@ -284,6 +284,22 @@ pub struct CvPoint {
     pub se: f64,
 }
 
+/// A reference fit of columns that nearly depend on each other.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Near {
+    #[serde(flatten)]
+    pub case: Case,
+    pub coefficients: Vec<NearRow>,
+}
+
+/// A row of its coefficient table.
+#[derive(Debug, Clone, Deserialize)]
+pub struct NearRow {
+    pub term: String,
+    pub estimate: f64,
+    pub std_error: f64,
+}
+
 /// The folder of the vectors.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")

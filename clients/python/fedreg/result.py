@@ -28,6 +28,8 @@ _ENDINGS = {
     "converged": "converged",
     "max_rounds": "not converged: the limit on rounds was reached first",
     "separation": "not converged: a combination of columns separates the outcomes, and estimates grow without bound",
+    "out_of_range": "not converged: the next step was out of the range that sealed mode follows",
+    "opening_limit": "not converged: a party's limits on what may open allowed no further gradient",
     "collinear_across_parties": "converged; columns that depend on those of other parties were left out",
     "fixed_rounds": "the fixed number of rounds was run, as private mode demands",
     "outside_guarantee": "outside of the method's guarantee: half or more of what it rests on may be wrong",
@@ -389,7 +391,8 @@ class Result:
     def disclosure(self) -> Table:
         """How much others can work out of each column, from 0 to 1: a row a column, with ``party``, ``term`` and ``share``.
 
-        In sealed mode it is how well they could predict it. It knows nothing of what they knew before.
+        In sealed mode it is how well they could predict it from cross-products; the gradients of binomial and Poisson models let them
+        predict more. It knows nothing of what they knew before.
         """
         rows = [(owner, column) for owner, one in self._by_role("disclosure") for column in one.get("columns") or []]
         if not rows:

@@ -152,6 +152,8 @@ termination_words <- function(termination) {
         converged = "converged",
         max_rounds = "the limit of rounds was reached first",
         separation = "a combination of columns separates the outcome, and estimates grow without bound",
+        out_of_range = "the next step was out of the range that sealed mode follows",
+        opening_limit = "a party's limits on what may open allowed no further gradient",
         collinear_across_parties = "columns of the parties depend on each other, and the fit was made again without the later ones",
         fixed_rounds = "the fixed number of rounds was run",
         outside_guarantee = "the result lies outside the method's guarantee",

@@ -8,13 +8,15 @@
 //! Chambers and Hastie, Statistical Models in S (1992), chapter 2: when a factor is coded by contrasts, and when by all
 //! its levels.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use nalgebra::DMatrix;
 
 use super::align::Mask;
+use super::column::MISSING;
+use super::error::{few, shown};
 use super::formula::Term;
 use super::functions::{Factor, Foreknown, Interval};
 use super::rows::{LARGEST, Rows, check, kept_levels};
@@ -71,6 +73,90 @@ pub fn check_roles(terms: &[Term], roles: &[(&str, &'static str)]) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Refuses two columns of one name, and one with the name of the intercept: nobody could tell them apart. `sources` are the terms that they
+/// come from.
+///
+/// # Errors
+///
+/// Such a name, with the terms that it comes from.
+pub fn refuse_same_names(names: &[String], sources: &[String], intercept: &str) -> Result<(), DataError> {
+    let mut seen: HashMap<&str, &str> = HashMap::with_capacity(names.len());
+    for (name, source) in names.iter().zip(sources) {
+        if name == intercept {
+            return Err(DataError::NamedAsIntercept { term: source.clone() });
+        }
+        if let Some(first) = seen.insert(name, source) {
+            let (first, second) = (first.to_owned(), source.clone());
+            return Err(DataError::SameName { name: name.clone(), first, second });
+        }
+    }
+    Ok(())
+}
+
+/// Declared levels of a term that no row in use has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusedLevels {
+    factor: String,
+    levels: Vec<String>,
+    /// The first level that a row has, where the first declared one is among those that no row has.
+    first: Option<String>,
+}
+
+impl fmt::Display for UnusedLevels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, have) = match self.levels.len() {
+            1 => ("level", "it has no coefficient"),
+            _ => ("levels", "they have no coefficients"),
+        };
+        write!(f, "no row has the {word} {} of `{}`: {have}", few(&self.levels), shown(&self.factor))?;
+        match &self.first {
+            Some(first) => write!(f, ", and the first level is `{}`", shown(first)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes away the declared levels that no kept row has from the columns of these terms, so that they have no coefficient and are not the
+/// reference, as in R's `lm`. A column is left as it is where fewer than two levels would remain.
+///
+/// # Errors
+///
+/// A mask of another length, no rows left.
+pub fn drop_unused_levels(
+    frame: &mut Frame,
+    terms: &[Term],
+    dropped: Option<&Mask>,
+) -> Result<Vec<UnusedLevels>, DataError> {
+    let rows = Rows::new(frame, dropped)?;
+    let mut found = Vec::new();
+    let mut seen: HashSet<&Factor> = HashSet::new();
+    for factor in terms.iter().flat_map(|term| &term.factors).filter(|factor| seen.insert(*factor)) {
+        for name in factor.derived() {
+            let Some(column) = frame.columns.iter_mut().find(|column| column.name == name) else { continue };
+            let Values::Categorical { codes, levels, declared } = &mut column.values else { continue };
+            if !*declared {
+                continue;
+            }
+            let mut used = vec![false; levels.len()];
+            let codes = rows.iter().map(|row| codes[row]).filter(|code| *code != MISSING);
+            codes.for_each(|code| used[code as usize] = true);
+            let of = |wanted: bool| -> Vec<String> {
+                let levels = levels.iter().zip(&used).filter(|(_, used)| **used == wanted);
+                levels.map(|(level, _)| level.clone()).collect()
+            };
+            let (kept, unused) = (of(true), of(false));
+            if unused.is_empty() || kept.len() < 2 {
+                continue;
+            }
+            // From here on the levels are those of the rows, in the declared order.
+            *declared = false;
+            let first = kept.into_iter().next().filter(|_| !used[0]);
+            found.push(UnusedLevels { factor: factor.name().to_owned(), levels: unused, first });
+        }
+    }
+    Ok(found)
 }
 
 /// The names that the columns of the design matrix will have, for showing them before anything is built.
@@ -556,6 +642,50 @@ pub(super) mod tests {
         let design = design(&frame, "~ dose").unwrap();
         assert_eq!(design.terms, ["dosehigh", "dosenone"]);
         assert_eq!(design.matrix.as_slice(), [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn two_coefficients_of_one_name_are_refused_with_both_sources() {
+        let frame = frame(&[("a", &["b", "c", "b"]), ("ac", &["1", "2", "4"]), ("(Intercept)", &["1", "0", "2"])]);
+        let refused = |text: &str| {
+            let design = design(&frame, text).unwrap();
+            refuse_same_names(&design.terms, &design.sources, "(Intercept)").map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            refused("~ a + ac").unwrap_err(),
+            "two coefficients would have the name `ac`, one of `a` and one of `ac`; rename a column"
+        );
+        assert_eq!(
+            refused("~ ac + `(Intercept)`").unwrap_err(),
+            "a coefficient of `(Intercept)` would have the name of the intercept; rename the column"
+        );
+        assert_eq!(refused("~ a"), Ok(()));
+        assert_eq!(refused("~ ac"), Ok(()));
+    }
+
+    #[test]
+    fn a_single_row_is_told_of_as_one() {
+        assert_eq!(
+            DataError::TooManyCoefficients { rows: 1, columns: 2, widest: None }.to_string(),
+            "1 row cannot determine 2 coefficients; leave columns out or use a penalty"
+        );
+    }
+
+    #[test]
+    fn declared_levels_without_rows_are_taken_away_where_two_others_remain() {
+        let term = [Term::column("dose")];
+        let mut three = declared("dose", &["low", "high", "none"], &["none", "high", "high", "low"]);
+        let said = drop_unused_levels(&mut three, &term, Some(&mask(4, &[3]))).unwrap();
+        assert_eq!(
+            said.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["no row has the level `low` of `dose`: it has no coefficient, and the first level is `high`"]
+        );
+        let design = encode(&mut three, &term, true, Some(&mask(4, &[3]))).unwrap();
+        assert_eq!(design.terms, ["dosenone"]);
+        assert_eq!(design.levels["dose"], ["high", "none"], "the reference is the first that a row has");
+        let mut one = declared("dose", &["low", "high", "none"], &["high", "high"]);
+        assert_eq!(drop_unused_levels(&mut one, &term, None), Ok(Vec::new()));
+        assert_eq!(encode(&mut one, &term, true, None).unwrap().terms, ["dosehigh", "dosenone"]);
     }
 
     #[test]

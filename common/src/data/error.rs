@@ -68,6 +68,27 @@ pub enum DataError {
         /// The name.
         column: String,
     },
+    /// Two coefficients of one name.
+    #[error(
+        "two coefficients would have the name `{name}`, one of `{first}` and one of `{second}`; rename a column",
+        name = shown(name),
+        first = shown(first),
+        second = shown(second)
+    )]
+    SameName {
+        /// The name.
+        name: String,
+        /// The term of the first.
+        first: String,
+        /// The term of the second.
+        second: String,
+    },
+    /// A coefficient with the name of the intercept.
+    #[error("a coefficient of `{term}` would have the name of the intercept; rename the column", term = shown(term))]
+    NamedAsIntercept {
+        /// Its term.
+        term: String,
+    },
     /// The outcome, an offset, a weight or the id used as a predictor too.
     #[error("column `{column}` is {role} and cannot be a predictor too", column = shown(column))]
     RoleAmongTerms {
@@ -173,7 +194,8 @@ pub enum DataError {
     },
     /// More coefficients than rows, of one party's columns alone.
     #[error(
-        "{rows} rows cannot determine {columns} coefficients{}; leave columns out or use a penalty",
+        "{} cannot determine {columns} coefficients{}; leave columns out or use a penalty",
+        counted(*rows, "row"),
         widest.as_ref().map_or(String::new(), |(column, levels)| {
             format!(", of which column `{}` makes {levels}", shown(column))
         })
@@ -424,7 +446,7 @@ fn mixed_hint(text: &str) -> String {
     }
 }
 
-pub(super) fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

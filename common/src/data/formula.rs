@@ -658,6 +658,13 @@ impl<'a> Parser<'a> {
                         let problem = "functions of the outcome are not understood, make a column of its values beforehand and name that";
                         return self.refuse(at, problem.to_owned());
                     }
+                    if what == "the offset" {
+                        let call = format!("{name}({})", self.inside());
+                        let call = super::error::shown(&call);
+                        let problem =
+                            format!("an offset is a column, so make one of `{call}` beforehand and name that");
+                        return self.refuse(at, format!("{problem}; a header that is written so goes in backticks"));
+                    }
                     let remedy = super::syntax::of_function(&name, &self.inside());
                     return self.refuse(at, format!("{remedy}; a header that is written so goes in backticks"));
                 }
@@ -767,6 +774,12 @@ mod tests {
             ("y ~ `a", 5, "never closed"),
             ("y ~ ``", 5, "no name between"),
             ("y ~ offset(a + b)", 14, "expected `)`"),
+            (
+                "y ~ offset(log(a + 1))",
+                12,
+                "an offset is a column, so make one of `log(a + 1)` beforehand and name that",
+            ),
+            ("y ~ offset(sin(a))", 12, "an offset is a column, so make one of `sin(a)` beforehand"),
             ("y ~ offset()", 12, "expected the name of the offset"),
             ("y ~ a + y", 9, "stands on both sides"),
             ("y ~ 0", 6, "neither a term nor an intercept"),

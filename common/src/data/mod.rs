@@ -26,6 +26,7 @@ use std::fmt;
 
 pub use column::{Column, ColumnBuilder, Values};
 pub use error::DataError;
+pub(crate) use error::counted;
 pub use marks::{Marks, MarksError};
 pub use rows::LARGEST;
 

@@ -6,6 +6,7 @@ use super::align::Mask;
 use super::error::{counted, few, shown};
 use super::rows::{Rows, check, kept_levels, refuse_missing};
 use super::{DataError, Frame, Values};
+use crate::glm::is_whole;
 
 /// Which values the family of the model allows in the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +176,7 @@ pub fn outcome(
                     (rows > 0).then(|| Note::FractionalSuccesses { column: name.to_owned(), rows })
                 }
                 Support::Count => {
-                    let rows = values.iter().filter(|&&y| !whole(y, 1e-9 * y.max(1.0))).count();
+                    let rows = values.iter().filter(|y| !is_whole(**y)).count();
                     (rows > 0).then(|| Note::FractionalCounts { column: name.to_owned(), rows })
                 }
             };

@@ -1,5 +1,6 @@
 //! What can be learnt from each kind of value that leaves a party: `check` says it beside how much of it there is.
 
+use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::release::Declaration;
 use crate::study::{Study, Vertical, VerticalGuarantee};
@@ -90,9 +91,13 @@ impl<'a> Reveals<'a> {
                 "to each of the others, how the columns relate to those of every other party and to the outcome; the report has R squared of \
                  each on all of them"
             }
-            (true, true) => "to each of the others, how well all columns but its own together explain its own",
+            (true, true) => {
+                "to each of the others, how well all columns but its own together explain its own, and how its own relate to the column means of \
+                 this party and of those before it and, where it holds the outcome, to the rest of the linear predictor"
+            }
             (true, false) => {
-                "how the columns relate to those of every other party and to the outcome; the report has R squared of each on all of them"
+                "to the leader, how the columns relate to those of every other party and to the outcome; to the others, what is in how well all \
+                 columns but their own together explain their own; the report has R squared of each on all of them"
             }
             (false, true) if with_factor => {
                 "how the columns relate to each other, to the other party's and to the outcome, and their means and standard deviations: every \
@@ -102,14 +107,39 @@ impl<'a> Reveals<'a> {
                 "how the columns relate to each other, to the other party's and to the outcome, and their means and standard deviations: every \
                  sub-model; the report has R squared of each on what the other party holds"
             }
-            (false, true) if to_all => {
-                "how the columns relate to the other party's and, where that holds it, to the outcome; the report has R squared of each"
+            (false, true) if to_all => match self.study.method.family {
+                Family::Gaussian => {
+                    "how the columns relate to the other party's and, where that holds it, to the outcome; the report has R squared of each"
+                }
+                Family::Binomial | Family::Poisson => {
+                    "how the columns relate to the other party's and, where that holds it, to the outcome, as they are and weighted by the fit; \
+                     R squared of each in the report counts them as they are and is no upper bound"
+                }
+            },
+            (false, true) => self.of_first(),
+            (false, false) => match self.study.method.family {
+                Family::Gaussian => {
+                    "how the columns relate to the other party's and to the outcome; the report has R squared of each"
+                }
+                Family::Binomial | Family::Poisson => {
+                    "how the columns relate to the other party's and to the outcome, as they are and weighted by the fit; R squared of each in \
+                     the report counts them as they are and is no upper bound"
+                }
+            },
+        }
+    }
+
+    /// What the second of two parties learns of the first one's columns from its part of the solution, where the table does not open to it.
+    fn of_first(&self) -> &'static str {
+        match self.study.method.outcome.held_by.is_shared() {
+            true => {
+                "how well the columns together explain the other party's, and how those relate to the column means here and to this party's \
+                 part of the linear predictor: where all coefficients are shown, also to a single column whose term is most of that part; with \
+                 one column here, how each of the other party's relates to it"
             }
-            (false, true) => {
-                "how well the columns together explain the other party's; how those relate to a single one only where there is no other here"
-            }
-            (false, false) => {
-                "how the columns relate to the other party's and to the outcome; the report has R squared of each"
+            false => {
+                "how well the columns together explain the other party's, and how those relate to the column means here and to what the columns \
+                 here leave of the outcome; with one column here, how each of the other party's relates to it"
             }
         }
     }

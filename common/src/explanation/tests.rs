@@ -240,6 +240,47 @@ fn a_page_fetches_and_runs_nothing_and_names_are_shown_as_names() {
 }
 
 #[test]
+fn an_explanation_of_a_sealed_study_names_what_opens_to_each() {
+    let learns = |head: &str, more: &str, at: usize| {
+        let about = study(&format!("mode = \"sealed\"\n{head}"), more).explanation();
+        about.members[at].learns.join("\n")
+    };
+    let binomial = format!("{BOTH}[model]\nfamily = \"binomial\"\n");
+    let poisson = format!("{BOTH}[model]\nfamily = \"poisson\"\n");
+    let all = format!("{BOTH}[sealed]\nopens = \"all\"\n");
+    let depend = "only where ";
+    let cases: [(&str, &str, usize, &[&str]); 8] = [
+        (TWO, BOTH, 0, &["the other party's part of the intercept and of its variance", depend]),
+        (
+            TWO,
+            BOTH,
+            1,
+            &["two sums of squares", "column means", "part of the linear predictor", "a single column", depend],
+        ),
+        (TWO, &binomial, 0, &["the sum of the losses at the end", "the outcome's product", "no upper bound", depend]),
+        (TWO, &binomial, 1, &["the intercept there", "how many digits", "with its covariance: how well", depend]),
+        (TWO, &poisson, 1, &["bits of the largest outcome"]),
+        (THREE, BOTH, 0, &["the means of its columns", depend]),
+        (THREE, BOTH, 1, &["the column means of carol", "to the rest of the linear predictor", depend]),
+        (
+            THREE,
+            &all,
+            1,
+            &["the tables of cross-products of every two", "its own part of the solution", "other party stay"],
+        ),
+    ];
+    for (head, more, at, says) in cases {
+        let learns = learns(head, more, at);
+        assert!(says.iter().all(|says| learns.contains(says)), "{at} {more} {says:?}: {learns}");
+    }
+    assert!(!learns(TWO, &binomial, 1).contains("two sums of squares"));
+    assert!(!learns(TWO, &format!("{BOTH}[penalty]\nlambda = 0.1\n"), 1).contains(depend));
+    let sealed = study(&format!("mode = \"sealed\"\n{TWO}"), BOTH).vertical().unwrap();
+    let reveals = Reveals::of(&sealed, crate::id::Role::Alice, false).cross_products();
+    assert!(reveals.contains("column means") && reveals.contains("part of the linear predictor"), "{reveals}");
+}
+
+#[test]
 fn names_are_code_on_a_page_unless_one_has_a_backtick() {
     for study in all() {
         let page = study.explanation().html();

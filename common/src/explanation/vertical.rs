@@ -229,40 +229,193 @@ impl View<'_> {
 
     fn learns_sealed(&self, leads: bool) -> Vec<String> {
         let to_all = self.study.guarantee.opens_to_both();
-        let gaussian = self.study.method.family == Family::Gaussian;
-        let column = format!("of a column of another party: {}", self.facts.learnt);
-        match (self.several, leads || to_all) {
-            (_, true) => {
-                let tables = match (self.several, gaussian) {
-                    (true, _) => "the tables of cross-products of every two parties, which open to it",
-                    (false, true) => "one table of cross-products between both blocks, which opens to it",
-                    (false, false) => {
-                        "a table of cross-products between both blocks, a gradient at each point of the fit, and at its end the weighted \
-                         cross-products of all columns where the study allows inference"
-                    }
-                };
-                vec![tables.to_string(), column]
+        let mut learns = Vec::new();
+        if leads || to_all {
+            learns.extend([self.tables().to_string(), self.of_a_column()]);
+        }
+        learns.push(if leads { self.told_to_first() } else { self.own_solution(to_all) });
+        learns.extend(self.by_gradients(leads, to_all));
+        learns.extend(self.where_columns_depend(leads, to_all));
+        learns
+    }
+
+    fn is_gaussian(&self) -> bool {
+        self.study.method.family == Family::Gaussian
+    }
+
+    /// Whether the fit has a penalty.
+    fn is_penalised(&self) -> bool {
+        self.study.method.penalty.is_some()
+    }
+
+    /// Whether there is cross-validation.
+    fn has_folds(&self) -> bool {
+        self.study.method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some())
+    }
+
+    /// Whether standard errors follow.
+    fn has_errors(&self) -> bool {
+        self.study.method.inference.allowed && !self.is_penalised()
+    }
+
+    /// The tables that open.
+    fn tables(&self) -> &'static str {
+        match (self.several, self.is_gaussian(), self.has_errors()) {
+            (true, _, _) => "the tables of cross-products of every two parties, which open to it",
+            (false, true, _) if self.has_folds() => {
+                "a table of cross-products between both blocks for each fold, which opens to it"
             }
-            (true, false) => vec![
-                "its own part of the solution with its covariance: how well all columns but its own together explain its own; nothing of a \
-                 third party apart from the others"
-                    .to_string(),
-            ],
-            (false, false) => {
-                let mut learns = vec![
-                    "its own part of the solution with its covariance, and two sums of squares: how well the other party's columns together explain \
-                     its own; if the other party has one column only, its cross-products with them"
-                        .to_string(),
-                ];
-                if !gaussian {
-                    learns.push(
-                        "its own coordinates of every point of the fit, and what the other party's columns and the outcome hold of its own"
-                            .to_string(),
-                    );
-                }
-                learns
+            (false, true, _) => "one table of cross-products between both blocks, which opens to it",
+            (false, false, true) => {
+                "a table of cross-products between both blocks, a gradient at each point of the fit, and at its end the weighted \
+                 cross-products of all columns"
+            }
+            (false, false, false) => {
+                "a table of cross-products between both blocks, and a gradient at each point of the fit"
             }
         }
+    }
+
+    fn of_a_column(&self) -> String {
+        let more = match self.study.method.family {
+            Family::Gaussian => "",
+            Family::Binomial | Family::Poisson => {
+                "; gradients and weighted cross-products let it predict more, so that this figure is no upper bound"
+            }
+        };
+        format!("of a column of another party: {}{more}", self.facts.learnt)
+    }
+
+    /// What the others tell the first party beside the tables.
+    fn told_to_first(&self) -> String {
+        match (self.several, self.is_penalised()) {
+            (true, _) => {
+                "of each of the others its part of the intercept and of its variance; of all of them but the last the means of its columns, in \
+                 the coordinates of its basis"
+                    .to_string()
+            }
+            (false, false) => "the other party's part of the intercept and of its variance, two numbers".to_string(),
+            (false, true) => {
+                let folds = match self.has_folds() {
+                    true => ", and the products and sums of its columns over each fold",
+                    false => "",
+                };
+                format!(
+                    "the other party's factor: with the table the correlations of all columns{folds}; its part of the intercept at every lambda"
+                )
+            }
+        }
+    }
+
+    /// What another party than the first is told of the solution, and what it learns from that.
+    fn own_solution(&self, to_all: bool) -> String {
+        let first = self.study.first();
+        let part = match (self.is_gaussian(), self.has_errors()) {
+            (true, _) => "its own part of the solution with its covariance, and two sums of squares",
+            (false, true) => "its own part of the solution with its covariance",
+            (false, false) => "its own part of the solution",
+        };
+        let shared = self.study.method.outcome.held_by.is_shared();
+        match (self.several, self.is_penalised()) {
+            (true, _) if to_all => {
+                format!(
+                    "{part}, and how its own columns relate to the column means of {first} and of the parties before it"
+                )
+            }
+            (true, _) => {
+                let rest = match shared {
+                    true => ", and to the rest of the linear predictor",
+                    false => ", and to what all other columns leave of the outcome",
+                };
+                format!(
+                    "{part}: how well all columns but its own together explain its own, and how its own relate to the column means of {first} and \
+                     of the parties before it{rest}; nothing else of a third party apart from the others"
+                )
+            }
+            (false, true) => {
+                let folds = match self.has_folds() {
+                    true => ", and the mean held-out error of each fold at every lambda",
+                    false => "",
+                };
+                format!(
+                    "its own coefficients at every lambda, with how well the fit does there, and R squared of each of its columns on {first}'s and \
+                     the outcome{folds}"
+                )
+            }
+            // Its columns and what the first one's hold of them stand with the points.
+            (false, false) if !self.is_gaussian() && !self.has_errors() => part.to_string(),
+            (false, false) if to_all => format!("{part}, and how its own columns relate to {first}'s column means"),
+            (false, false) => {
+                let outcome = match shared {
+                    true => {
+                        "that party's part of the linear predictor: where all coefficients are shown, also to a single column whose term is most \
+                         of that part"
+                    }
+                    false => "what that party's columns leave of the outcome",
+                };
+                format!(
+                    "{part}: how well the other party's columns together explain its own, and how its own relate to that party's column means and to \
+                     {outcome}; if the other party has one column only, its cross-products with them"
+                )
+            }
+        }
+    }
+
+    /// What else opens in a fit that is led by gradients.
+    fn by_gradients(&self, leads: bool, to_all: bool) -> Vec<String> {
+        let method = &self.study.method;
+        let (points, sum) = match method.family {
+            Family::Gaussian => return Vec::new(),
+            Family::Binomial => (
+                "its own coordinates of every point of the fit and the intercept there, and how many digits each gradient has",
+                Some("the sum of the losses"),
+            ),
+            Family::Poisson => (
+                "its own coordinates of every point of the fit, and the bits of the largest outcome",
+                Some("the sum of the residuals").filter(|_| !method.intercept),
+            ),
+        };
+        let every = if self.is_penalised() { " at every lambda" } else { " at the end of the fit" };
+        let mut learns = Vec::new();
+        if let (Some(sum), true) = (sum, leads || to_all) {
+            learns.push(format!("{sum}{every}"));
+        }
+        if leads && method.outcome.held_by.is_shared() && !self.is_penalised() {
+            learns.push(
+                "the outcome's product with the other party's part of the linear predictor, one number".to_string(),
+            );
+        }
+        if !leads {
+            let held = match self.is_penalised() {
+                true => "",
+                false => "; and what the other party's columns and the outcome hold of its own",
+            };
+            learns.push(format!("{points}{held}"));
+        }
+        learns
+    }
+
+    /// What opens only where columns depend on those of another party; with a penalty none is set aside.
+    fn where_columns_depend(&self, leads: bool, to_all: bool) -> Option<String> {
+        if self.is_penalised() {
+            return None;
+        }
+        let own = "only where its own columns depend on those of a party before it: what these leave of its own, a table of few numbers";
+        Some(match (self.several, leads) {
+            (false, true) => {
+                "only where columns of the other party depend on its own: which of them stay, and what these are".to_string()
+            }
+            (true, true) => {
+                "only where columns of another party depend on those of the parties before it: which of them stay, and what these are"
+                    .to_string()
+            }
+            (false, false) => {
+                "only where its own columns depend on those of the other party: what these leave of its own, a table of few numbers"
+                    .to_string()
+            }
+            (true, false) if to_all => format!("{own}; and which columns of any other party stay, and what these are"),
+            (true, false) => own.to_string(),
+        })
     }
 
     /// The coordinator, and the dealer where it is another.

@@ -34,9 +34,10 @@ pub struct Performance {
     /// Hosmer-Lemeshow test over ten groups between the deciles of the probabilities, chi-square with two degrees of freedom
     /// fewer than groups.
     pub hosmer_lemeshow: Option<Test>,
-    /// Intercept of a logistic regression of the outcome on the linear predictor; 0 on the rows of a fit without a penalty.
+    /// Intercept of a logistic regression of the outcome on the linear predictor; 0 on the rows of a fit with an intercept and without a
+    /// penalty and an offset.
     pub calibration_intercept: Option<f64>,
-    /// Its slope; 1 on the rows of a fit without a penalty.
+    /// Its slope; 1 on the rows of a fit with an intercept and without a penalty and an offset.
     pub calibration_slope: Option<f64>,
     /// Rows between the deciles of the probabilities, the smallest first; a group of fewer than 5 rows is joined to the next.
     pub deciles: Vec<Decile>,
@@ -196,6 +197,7 @@ fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
         .collect();
     // The probability of the row of a rank from 0.
     let ranked = |rank: usize| probability(runs[ends.partition_point(|end| *end <= rank).min(runs.len() - 1)].eta);
+    let least = ranked(0);
     let breaks: Vec<f64> = (1..GROUPS)
         .map(|k| {
             // As R computes it, rounding included.
@@ -204,6 +206,8 @@ fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
             let (below, above) = (ranked(low as usize - 1), ranked(high as usize - 1));
             if below == above { below } else { (1.0 - (place - low)) * below + (place - low) * above }
         })
+        // Quantiles that are the smallest probability are one break with the lowest, which is no upper end.
+        .filter(|end| *end > least)
         .collect();
     let mut groups = vec![Group::default(); GROUPS];
     for run in runs {

@@ -21,6 +21,8 @@ fn sets() -> Vec<Set> {
         include_str!("../../../tests/vectors/performance/one_event.json"),
         include_str!("../../../tests/vectors/performance/no_event.json"),
         include_str!("../../../tests/vectors/performance/one_value.json"),
+        include_str!("../../../tests/vectors/performance/lowest_ties.json"),
+        include_str!("../../../tests/vectors/performance/highest_ties.json"),
     ];
     texts.into_iter().map(|text| serde_json::from_str(text).unwrap()).collect()
 }
@@ -56,6 +58,28 @@ fn discrimination_and_calibration_are_those_of_r() {
         let got = Performance::of(&set.y, |row| set.predictor[row]).unwrap();
         agree(&set.name, &serde_json::to_value(&got).unwrap(), &set.expected);
     }
+}
+
+/// R 4.2.2: `p <- fitted(glm(y ~ a + b, binomial))`, groups by `cut(p, unique(quantile(p, 0:10 / 10)), include.lowest = TRUE)`.
+#[test]
+fn rows_that_share_the_lowest_probability_are_in_the_group_of_the_next_quantile() {
+    let sets = [
+        (2, 11, -1.731_616_157_388_95),
+        (5, 10, 0.138_544_908_251_25),
+        (3, 10, -0.687_538_226_612_623),
+        (8, 10, 1.182_622_839_027_57),
+    ];
+    let rows: Vec<(f64, f64)> = sets
+        .iter()
+        .flat_map(|(events, rows, eta)| (0..*rows).map(move |row| (f64::from(u8::from(row < *events)), *eta)))
+        .collect();
+    let y: Vec<f64> = rows.iter().map(|(y, _)| *y).collect();
+    let got = Performance::of(&y, |row| rows[row].1).unwrap();
+    let test = got.hosmer_lemeshow.unwrap();
+    assert_eq!(test.df, 1);
+    assert!((test.statistic - 0.114_664_630_5).abs() < 1e-9, "{}", test.statistic);
+    assert!((test.p_value - 0.734_894_761_1).abs() < 1e-9, "{}", test.p_value);
+    assert_eq!(got.deciles.iter().map(|group| group.rows).collect::<Vec<_>>(), [21, 10, 10]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Family;
+use super::{Family, is_whole};
 
 /// A family as studies and reports name it. Estimates are those of [`StatedFamily::base`]; what differs is the dispersion, and with it
 /// standard errors, tests and whether there is a likelihood.
@@ -71,6 +71,20 @@ impl StatedFamily {
         self.is_quasi() || self.base() == Family::Gaussian
     }
 
+    /// Why a fit of this outcome has no finite likelihood, though the family states one; `unweighted` says that a row has weight zero.
+    /// R gives an infinite one there.
+    pub fn without_likelihood(self, y: &[f64], unweighted: bool) -> Option<&'static str> {
+        match self {
+            StatedFamily::Gaussian if unweighted => Some("rows have weight zero"),
+            StatedFamily::Poisson if !y.iter().all(|y| is_whole(*y)) => Some("counts are no whole numbers"),
+            StatedFamily::Gaussian
+            | StatedFamily::Binomial
+            | StatedFamily::Poisson
+            | StatedFamily::Quasibinomial
+            | StatedFamily::Quasipoisson => None,
+        }
+    }
+
     /// The name, as in R.
     pub fn name(self) -> &'static str {
         match self {
@@ -95,5 +109,25 @@ impl From<Family> for StatedFamily {
 impl fmt::Display for StatedFamily {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R 4.2.2: `AIC(glm(y ~ x, poisson))` is Inf where a count is 1.5, `AIC(glm(y ~ x, gaussian, weights = w))` where a weight is 0.
+    #[test]
+    fn fractional_counts_and_gaussian_rows_of_weight_zero_have_no_likelihood() {
+        let whole = [0.0, 2.0, 1e9];
+        for family in StatedFamily::ALL {
+            let poisson = family == StatedFamily::Poisson;
+            let gaussian = family == StatedFamily::Gaussian;
+            assert_eq!(family.without_likelihood(&whole, false), None, "{family}");
+            let fractional = family.without_likelihood(&[0.0, 1.5], false);
+            assert_eq!(fractional, poisson.then_some("counts are no whole numbers"), "{family}");
+            let unweighted = family.without_likelihood(&whole, true);
+            assert_eq!(unweighted, gaussian.then_some("rows have weight zero"), "{family}");
+        }
     }
 }

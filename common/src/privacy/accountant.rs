@@ -116,8 +116,11 @@ pub enum BudgetError {
         /// What came.
         epsilon: f64,
     },
-    /// Epsilon is so large that it promises next to nothing, and nobody has put that on record.
-    #[error("epsilon {epsilon} is above {LARGEST_EPSILON}: this needs an override recorded in the study")]
+    /// Epsilon is so large that it promises next to nothing, and nobody has put that on record. A study says so in its own words: this is
+    /// about the budget of a data set.
+    #[error(
+        "epsilon {epsilon} is above {LARGEST_EPSILON}: say in your own private file why that is meant (`large_epsilon` below `[privacy]`)"
+    )]
     Weak {
         /// What came.
         epsilon: f64,
@@ -133,7 +136,7 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// Checks a budget for `rows` rows; `override_recorded` says that the study states in writing that an epsilon above
+    /// Checks a budget for `rows` rows; `override_recorded` says that a file states in writing that an epsilon above
     /// [`LARGEST_EPSILON`] is meant.
     ///
     /// # Errors
@@ -628,7 +631,10 @@ mod tests {
         for epsilon in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(matches!(make(epsilon, 1e-5), Err(BudgetError::Epsilon { .. })));
         }
-        assert!(matches!(make(10.1, 1e-5), Err(BudgetError::Weak { .. })));
+        let weak = make(10.1, 1e-5).unwrap_err();
+        assert!(
+            matches!(weak, BudgetError::Weak { .. }) && weak.to_string().contains("`large_epsilon` below `[privacy]`")
+        );
         assert!(Budget::new(10.1, 1e-5, Accountant::Exact, 1000, true).is_ok());
         for delta in [0.0, -1e-9, 1.1e-3, 1.0, f64::NAN, f64::INFINITY] {
             assert!(matches!(make(1.0, delta), Err(BudgetError::Delta { .. })), "{delta}");

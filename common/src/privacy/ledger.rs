@@ -836,7 +836,7 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
     // The last known record is read again: a chain that was cut or swapped behind our back shows there.
     let mut records = storage.records_after(known.sequence.saturating_sub(1))?.into_iter();
     if known.sequence > 0 && records.next().map(|record| record.end()) != Some(known) {
-        return Err(LedgerError::RolledBack { expected: known.sequence, found: known.sequence - 1 });
+        return Err(rolled_back(storage, known.sequence, known.sequence - 1));
     }
     for record in records {
         let previous = end_of(hashes);
@@ -854,11 +854,14 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
     let anchored = match storage.anchor()? {
         // A crash right after the first record was written leaves no anchor.
         None if found <= 1 => 0,
-        None => return Err(LedgerError::NoAnchor),
+        None => {
+            let [ledger, anchor] = storage.places();
+            return Err(LedgerError::NoAnchor { ledger, anchor });
+        }
         Some(anchor) => {
             let index = usize::try_from(anchor.sequence).unwrap_or(usize::MAX);
             if index != 0 && index.checked_sub(1).and_then(|index| hashes.get(index)) != Some(&anchor.hash) {
-                return Err(LedgerError::RolledBack { expected: anchor.sequence, found });
+                return Err(rolled_back(storage, anchor.sequence, found));
             }
             anchor.sequence
         }
@@ -869,6 +872,11 @@ fn refresh<S: Storage>(storage: &mut S, state: &mut State, hashes: &mut Vec<[u8;
         storage.advance_anchor(&end_of(hashes))?;
     }
     Ok(())
+}
+
+fn rolled_back<S: Storage>(storage: &S, expected: u64, found: u64) -> LedgerError {
+    let [ledger, anchor] = storage.places();
+    LedgerError::RolledBack { ledger, anchor, expected, found }
 }
 
 fn end_of(hashes: &[[u8; 32]]) -> Anchor {

@@ -25,7 +25,7 @@ pub struct Opens<'a> {
 
 impl Opens<'_> {
     fn allowed(&self, before: Before) -> Result<(), Refusal> {
-        self.limits.opened(before.numbers, self.numbers, self.rows, self.columns).map(drop)
+        self.limits.opened(before.earlier(), self.numbers, self.rows, self.columns).map(drop)
     }
 
     /// Rows that two tables of one data set must differ by, if they differ.

@@ -145,6 +145,8 @@ fn why_no_errors(report: &Report) -> Option<&'static str> {
         Some("in private mode they are printed only where they account for the noise")
     } else if report.path.is_some() {
         Some("the estimates are penalised")
+    } else if report.statistics.df_residual.is_some_and(|df| df <= 0) {
+        Some("no residual degrees of freedom are left")
     } else {
         Some("this run did not compute them")
     }

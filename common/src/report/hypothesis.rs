@@ -267,6 +267,9 @@ impl Sides {
             rest = rest[first.len_utf8()..].trim_start();
         }
         match (equals, expects) {
+            (1, false) if !sides.weights.iter().chain([&sides.constant]).all(|number| number.is_finite()) => {
+                Err("has a number that is too large".to_string())
+            }
             (1, false) => Ok(sides),
             (1, true) => Err("ends where a number or a coefficient is missing".to_string()),
             _ => Err("has no `=`".to_string()),
@@ -405,6 +408,9 @@ mod tests {
             ("`a = 1", "begins with no number"),
             ("a2 = 0", "begins with no number"),
             ("", "has no `=`"),
+            ("a = 1e400", "has a number that is too large"),
+            ("1e400 * a = 0", "has a number that is too large"),
+            ("1e308 * a + 1e308 * a = 0", "has a number that is too large"),
         ] {
             let problem = sides(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");

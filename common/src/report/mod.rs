@@ -387,8 +387,9 @@ pub struct Opened {
 pub struct ColumnDisclosure {
     /// The column.
     pub term: String,
-    /// R squared of the centred column on everything that was sent, from 0 to 1; in sealed mode, on the peer's own columns, as the
-    /// numbers that opened allow.
+    /// R squared of the centred column on everything that was sent, from 0 to 1; in sealed mode, on the peer's own columns and on the
+    /// outcome where it holds that, as the opened cross-products allow. Of sealed binomial and poisson fits this is no upper bound: their
+    /// gradients and weighted cross-products, which are not counted, let the peer predict more.
     #[serde(deserialize_with = "number_or_null")]
     pub share: f64,
 }

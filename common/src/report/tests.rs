@@ -349,6 +349,9 @@ fn missing_standard_errors_are_explained_in_one_line() {
         row.std_error = None;
     }
     assert!(text(&report).contains("Standard errors are NA: this run did not compute them\n"));
+    let left = report.statistics.df_residual.replace(0);
+    assert!(text(&report).contains("Standard errors are NA: no residual degrees of freedom are left\n"));
+    report.statistics.df_residual = left;
     report.notes = vec!["Standard errors were refused by the policy of bob".into()];
     assert!(text(&report).contains("Standard errors are NA: see the notes\n"));
     assert!(html(&report).contains("Standard errors are not available: see the notes"));

@@ -144,11 +144,6 @@ impl Table {
         self.left_of(at).is_none_or(|left_of| vanishes(&left_of, self.across))
     }
 
-    /// The square of the linear predictor with these coordinates of Bob, a row.
-    pub fn square(&self, gamma: &DVector<f64>) -> f64 {
-        if self.blocks.len() == 1 { gamma.norm_squared() } else { (&self.inner * gamma).dot(gamma) }
-    }
-
     /// `C`, `p_a x p_b`.
     pub(crate) fn cross(&self) -> &DMatrix<f64> {
         &self.cross

@@ -96,13 +96,15 @@ pub enum Refusal {
     /// More numbers than may open.
     #[error(
         "{opened} numbers would be open{}, at most {most} may be of {unknowns} unknown values",
-        of_earlier_runs(*before)
+        of_earlier_runs(*before, *plain)
     )]
     Opened {
         /// With those that opened before.
         opened: u64,
         /// Of them, those of earlier runs on the data set.
         before: u64,
+        /// Of these, those of runs that were not sealed.
+        plain: u64,
         /// What may open.
         most: u64,
         /// Rows times the columns of the side with fewer.
@@ -110,11 +112,24 @@ pub enum Refusal {
     },
 }
 
-fn of_earlier_runs(before: u64) -> String {
+fn of_earlier_runs(before: u64, plain: u64) -> String {
+    let shown = match plain {
+        0 => String::new(),
+        _ => format!(" ({plain} by runs that were not sealed, which show whole vectors)"),
+    };
     match before {
         0 => String::new(),
-        _ => format!(", {before} of them by earlier runs on the same data set"),
+        _ => format!(", {before} of them by earlier runs on the same data set{shown}"),
     }
+}
+
+/// Numbers that earlier runs let open of a data set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// All of them.
+    pub numbers: u64,
+    /// Of these, those of runs that were not sealed.
+    pub plain: u64,
 }
 
 /// How many rows of equal weight these weights amount to: `(sum w)^2 / sum w^2` (Kish 1965), rounded down, so that rows of tiny weight do
@@ -239,12 +254,13 @@ impl Limits {
     ///
     /// # Errors
     /// [`Refusal::Opened`].
-    pub fn opened(&self, before: u64, now: u64, rows: u64, columns: [u64; 2]) -> Result<u64, Refusal> {
+    pub fn opened(&self, before: Earlier, now: u64, rows: u64, columns: [u64; 2]) -> Result<u64, Refusal> {
         let unknowns = rows.saturating_mul(columns[0].min(columns[1]));
         let most = (unknowns as f64 * self.opened_share).floor() as u64;
+        let Earlier { numbers: before, plain } = before;
         let opened = before.saturating_add(now);
         if opened > most {
-            return Err(Refusal::Opened { opened, before, most, unknowns });
+            return Err(Refusal::Opened { opened, before, plain, most, unknowns });
         }
         Ok(opened)
     }

@@ -193,7 +193,10 @@ impl Site {
         match message {
             ToSite::Welcome { differing, .. } if !differing.is_empty() => {
                 self.over = true;
-                let sentence = format!("the study file differs from the coordinator's in: {}", differing.join(", "));
+                let sentence = format!(
+                    "the study file differs from the coordinator's in: {}; agree on one file and give it to all",
+                    differing.join(", ")
+                );
                 vec![Act::Refused { exit: Exit::Refused, sentence }]
             }
             ToSite::Welcome { run, next, held, .. } => self.welcome(run, next, held),

@@ -222,7 +222,7 @@ pub fn explain(error: &toml::de::Error) -> String {
     let kind = match (message.starts_with("unknown field"), message.starts_with("unknown variant")) {
         (true, _) => "key",
         (_, true) => "value",
-        _ => return message,
+        _ => return in_words(message),
     };
     let Some(unknown) = quoted.next() else { return message };
     let nearest = quoted
@@ -233,6 +233,23 @@ pub fn explain(error: &toml::de::Error) -> String {
         Some((_, known)) => format!("unknown {kind} `{unknown}`; did you mean `{known}`?"),
         None => message.replace("field", "key").replace("variant", "value"),
     }
+}
+
+/// What was expected, in words of the file in place of those of the program.
+fn in_words(message: String) -> String {
+    let Some((found, expected)) = message.split_once(", expected ") else { return message };
+    let expected = match expected.trim_end() {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, zero or above",
+        "i32" | "i64" => "a whole number",
+        "f64" => "a number",
+        "a string" => "text in quotes",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a section",
+        structure if structure.starts_with("struct ") => "a section",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// The same with the line of `text` that it is about, and the key where one stands twice.

@@ -84,7 +84,9 @@ fn a_differing_study_ends_the_run_for_both_and_names_the_keys_to_both() {
         panic!("{say:?}");
     };
     assert_eq!((*to, *from, notice.exit), (Alice, Bob, Exit::Refused));
-    assert_eq!(notice.sentence, "the study file of bob differs from the coordinator's in: fit.tol");
+    let sentence =
+        "the study file of bob differs from the coordinator's in: fit.tol; agree on one file and give it to all";
+    assert_eq!(notice.sentence, sentence);
     assert_eq!(register.verdict(), Some(Exit::Refused));
 }
 
@@ -285,6 +287,23 @@ fn what_ended_one_run_does_not_end_the_next() {
     let [(Alice, CoordinatorEvent::Abort { notice, .. })] = &say[..] else { panic!("{say:?}") };
     assert!(notice.exit == Exit::Unreachable && notice.sentence.contains("is over: interrupted"), "{notice:?}");
     assert_eq!(next.verdict(), None);
+    // Nor does what it says after that count for anything, and what the next run comes to is not told to it.
+    let progress = PartyEvent::Progress(Progress { round: 7, ..Progress::default() });
+    for event in [PartyEvent::Ready, progress, PartyEvent::Done(Exit::Done)] {
+        assert_eq!(next.take(Alice, event), []);
+    }
+    assert_eq!((next.take(Bob, PartyEvent::Ready), next.verdict()), (vec![], None));
+    assert!(next.is_late(Alice) && next.has_joined(Alice), "its line is not kept for the run after that");
+    assert_eq!(next.lost(Alice), []);
+    // Started again it is in the next run.
+    next.open(Alice);
+    next.take(Alice, join_as(&Process::new(Alice, 10, None)));
+    assert!(next.take(Alice, PartyEvent::Ready).contains(&(Bob, CoordinatorEvent::Start { run: RunId([8; 16]) })));
+    assert!(!next.is_late(Alice));
+    // A second process of a party whose line is there takes its place, and one that comes back does not.
+    assert!(next.displaces(Alice, Some([11; 16])) && !next.displaces(Alice, Some([10; 16])));
+    next.lost(Alice);
+    assert!(!next.displaces(Alice, Some([11; 16])));
     // Of a run that is not over nobody has come for the next.
     assert!(!started().is_for_the_next(Bob, Some([7; 16])));
 }
@@ -581,9 +600,9 @@ fn of_three_parties_one_that_is_lost_or_ends_the_run_is_named_to_both_others() {
     let say = register.take(Alice, join_with(Alice, &study, None));
     assert_eq!(say.len(), 3, "{say:?}");
     let told = say.iter().all(|(_, event)| match event {
-        CoordinatorEvent::Abort { notice, .. } => {
-            notice.sentence.ends_with("cannot be taken up: start all parties again")
-        }
+        CoordinatorEvent::Abort { notice, .. } => notice
+            .sentence
+            .ends_with("cannot be taken up: start all parties again, and `coordinator serve` where it has ended"),
         _ => false,
     });
     assert!(told, "{say:?}");

@@ -5,6 +5,7 @@ use fedreg_common::explanation::{Rests, Reveals, membership};
 use fedreg_common::glm::Family;
 use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::pair::Pair;
+use fedreg_common::methods::vertical::report::sealed::size_in_words;
 use fedreg_common::methods::vertical::sealed::{self, Opening, OpeningOfSeveral, Sizes};
 use fedreg_common::privacy::ledger::Before;
 use fedreg_common::privacy::release::Declaration;
@@ -46,6 +47,8 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     let mut terms = table.term_names();
     let (rows, own) = (table.rows() as u64, terms.len() as u64);
     let others: Vec<usize> = study.others(role).into_iter().map(|other| columns_of(study, other)).collect();
+    // A run counts what opens in a ledger, which it makes if there is none; that needs a place for the anchor.
+    drop(config.anchor()?);
     let before = openings::before(config, None)?;
     sealed::allowed(&table, &others, before)?;
     let leads = study.is_first(role);
@@ -121,7 +124,7 @@ impl Forecast<'_> {
         let before = self.sizes.before_gradients(self.role);
         let allowed = |gradients: &u64| {
             let numbers = before.saturating_add(self.sizes.leaving(self.role, *gradients));
-            limits.opened(self.before.numbers, numbers, self.rows, [self.alice, self.bob]).is_ok()
+            limits.opened(self.before.earlier(), numbers, self.rows, [self.alice, self.bob]).is_ok()
         };
         (0..=self.sizes.most_gradients()).rev().find(allowed).unwrap_or(0)
     }
@@ -348,13 +351,12 @@ impl Forecast<'_> {
             ),
             Declaration::CrossProducts => {
                 let opened = self.opened();
-                let tables = opened.iter().map(|table| {
-                    format!("{} ({} x {}: {} numbers)", table.what, table.rows, table.columns, table.numbers)
-                });
+                let tables = opened.iter().map(|table| format!("{} ({})", table.what, size_in_words(table)));
                 let mut tables: Vec<String> = tables.collect();
                 // What opens to several parties is the same to each.
                 tables.dedup();
-                format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns())
+                let beside = format!("{}, beside {} unknown values", tables.join(", "), self.opening().unknowns());
+                beside + &self.where_columns_depend().unwrap_or_default()
             }
             Declaration::Summary => "a few numbers".to_string(),
             Declaration::MissingRows if several && leads => format!("{rows} bits to each"),
@@ -385,6 +387,31 @@ impl Forecast<'_> {
         };
         let reveals = Reveals::of(self.study, self.role, false).declared(declaration);
         Leaving { what: declaration.name(), amount, reveals }
+    }
+
+    /// What opens only where columns depend on those of another party, of which this one learns in the run; with a penalty none is set aside.
+    fn where_columns_depend(&self) -> Option<String> {
+        if self.lambdas().is_some() {
+            return None;
+        }
+        let numbers = |columns: u64| columns.saturating_mul(columns);
+        let (peer, own) = (self.study.first(), numbers(self.bob));
+        Some(match (self.study.is_of_several(), self.leads) {
+            (false, true) => format!(
+                "; where columns of {} depend on those here, what these leave of them too: {own} numbers",
+                self.study.peer(self.role)
+            ),
+            (false, false) => {
+                format!("; where columns here depend on those of {peer}, which of them stay too: at most {own} numbers")
+            }
+            (true, true) => format!(
+                "; where columns of another party depend on those of the parties before it, what these leave of them too: at most {} numbers",
+                self.others.iter().copied().map(numbers).fold(0, u64::saturating_add)
+            ),
+            (true, false) => format!(
+                "; where columns here depend on those of the parties before, which of them stay too: at most {own} numbers"
+            ),
+        })
     }
 
     fn policy(&self) -> Vec<String> {
@@ -425,9 +452,12 @@ impl Forecast<'_> {
         }
         if !self.one_table() {
             lines.push(format!(
-                "with these numbers at most {} gradients may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to \
-                 {MANY_TERMS} products of a row (poisson: one)",
-                self.gradients(),
+                "with these numbers at most {} may open; each sends {} to {}, as the kernel of the means has {FEW_TERMS} to {MANY_TERMS} \
+                 products of a row (poisson: one)",
+                match self.gradients() {
+                    1 => "1 gradient".to_string(),
+                    gradients => format!("{gradients} gradients"),
+                },
                 size(self.sizes.gradient_bytes(FEW_TERMS)),
                 size(self.sizes.gradient_bytes(MANY_TERMS)),
             ));

@@ -29,15 +29,20 @@ impl Progress {
 
     /// A part of a message came or went. To a peer that asks for the same answer again and again it is no progress.
     pub(super) fn part(&mut self) {
+        self.part_at(Instant::now());
+    }
+
+    fn part_at(&mut self, when: Instant) {
         if self.repeats < 2 {
-            self.at = Instant::now();
+            self.at = self.at.max(when);
         }
     }
 
-    pub(super) fn sent(&mut self, bytes: u64) {
+    /// So many bytes have left, the last of them at `when`: progress of that time, however late it is noticed.
+    pub(super) fn sent(&mut self, bytes: u64, when: Instant) {
         if bytes > self.sent {
             self.sent = bytes;
-            self.part();
+            self.part_at(when);
         }
     }
 
@@ -54,5 +59,30 @@ impl Progress {
             self.chances -= u32::from(!first);
             (self.at, self.repeats) = (Instant::now(), 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_progress_of_the_time_when_they_left() {
+        let begun = Instant::now();
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let mut progress = Progress { position: 1, at: begun, sent: 0, chances: CHANCES, repeats: 0 };
+        progress.sent(100, after(2));
+        assert_eq!((progress.at, progress.sent), (after(2), 100));
+        // The same bytes are no news, and what left before something that came later takes nothing back.
+        progress.sent(100, after(5));
+        assert_eq!(progress.at, after(2));
+        progress.sent(200, after(1));
+        assert_eq!((progress.at, progress.sent), (after(2), 200));
+        // An answer that is said again and again is none.
+        progress.repeats = 2;
+        progress.sent(300, after(9));
+        assert_eq!(progress.at, after(2));
     }
 }

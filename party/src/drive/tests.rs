@@ -158,6 +158,7 @@ struct SimLink {
     line: Option<Pipe>,
     exchange: Exchange,
     bytes: u64,
+    sent_at: Instant,
     stalled: Vec<mpsc::UnboundedSender<Frame>>,
 }
 
@@ -176,6 +177,7 @@ fn network(faults: &[(usize, u64, Fault)]) -> (SimLink, SimLink, Arc<Network>) {
         line: None,
         exchange,
         bytes: 0,
+        sent_at: Instant::now(),
         stalled: Vec::new(),
     };
     (link(0, Exchange::Dials(dial)), link(1, Exchange::Listens(listen)), Arc::clone(&network))
@@ -222,6 +224,7 @@ impl Link for SimLink {
         let number = self.network.sent[self.end].fetch_add(1, Ordering::SeqCst);
         let fault = self.network.faults.lock().unwrap().remove(&(self.end, number));
         self.bytes += 16;
+        self.sent_at = Instant::now();
         match fault {
             None => self.put(Frame::Word(word)),
             Some(Fault::Stall) => {
@@ -269,6 +272,10 @@ impl Link for SimLink {
 
     fn bytes_sent(&self) -> u64 {
         self.bytes
+    }
+
+    fn sent_at(&self) -> Instant {
+        self.sent_at
     }
 }
 
@@ -549,6 +556,8 @@ struct Beating {
     beats: bool,
     /// Messages that may come before we answer: one at a time, as in any conversation.
     allowed: u32,
+    /// When we spoke last.
+    spoke: Option<Instant>,
 }
 
 impl Link for Beating {
@@ -561,6 +570,7 @@ impl Link for Beating {
 
     fn send(&mut self, _word: Word) {
         self.allowed += 1;
+        self.spoke = Some(Instant::now());
     }
 
     async fn recv(&mut self) -> Event<Word> {
@@ -584,8 +594,14 @@ impl Link for Beating {
 
     async fn close(&mut self) {}
 
+    /// What was said is written a little later, as by a task of its own.
     fn bytes_sent(&self) -> u64 {
-        0
+        let written = self.spoke.is_some_and(|spoke| spoke.elapsed() > Duration::from_millis(20));
+        if written { 16 } else { 0 }
+    }
+
+    fn sent_at(&self) -> Instant {
+        self.spoke.unwrap_or_else(Instant::now)
     }
 }
 
@@ -605,7 +621,7 @@ fn alone_as(
     patience: Patience,
 ) -> (Result<Driven<Toy>, Abort>, Duration) {
     runtime().block_on(async {
-        let mut link = Beating { words: words.into(), beats, allowed: 1 };
+        let mut link = Beating { words: words.into(), beats, allowed: 1, spoke: None };
         let (_stop, mut never) = mpsc::channel(1);
         let begun = Instant::now();
         let ends = ends(Role::Bob);
@@ -631,6 +647,16 @@ fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() 
         assert!(abort.to_string().starts_with("bob waited 0 s for the next message of alice"), "{what}: {abort}");
         assert!(time >= wait && time < 50 * wait, "{what}: {time:?}");
     }
+}
+
+#[test]
+fn a_peer_that_stops_without_a_word_is_waited_for_no_longer_than_the_patience() {
+    let wait = Duration::from_millis(500);
+    let patience = Patience { wait, silence: Duration::from_secs(10), ..hasty() };
+    // That our answer has left is noticed at the end of the wait only, and does not begin it again.
+    let (ended, time) = alone(vec![word(0)], false, patience);
+    assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+    assert!(time >= wait && time < wait * 9 / 5, "{time:?}");
 }
 
 #[test]

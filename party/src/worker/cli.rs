@@ -29,7 +29,9 @@ use crate::show::show;
 enum Command {
     /// Take part in a study's run
     ///
-    /// Ctrl-C and SIGTERM end it in good order: the coordinator is told, and the exit code is 130. Started again, the worker goes on where it was.
+    /// Ctrl-C and SIGTERM end it in good order: the coordinator is told, no longer waits for it, and the exit code is 130.
+    /// Started again while the run waits for others, the worker goes on where it was; once nobody else is awaited, the run ends without what was missing.
+    /// A worker that was killed (SIGKILL) is waited for as after a lost line.
     Join(JoinArguments),
     /// Fit batches of rows from standard input, and write one estimate a line
     ///

@@ -8,7 +8,8 @@ use fedreg_common::fit;
 use fedreg_common::id::{Digest, Header};
 use fedreg_common::methods::vertical::matching::message::{Match, PART_BYTES, Part};
 use fedreg_common::methods::vertical::message::{
-    Basis, Body, Estimates, FitEnd, Held, HeldKind, Joint, Masked, Message, Partial, Product, Results, Share, Table,
+    Basis, Body, Estimates, FitEnd, Folds, Held, HeldKind, Joint, LANES, Masked, Message, Partial, Product, Results,
+    Share, Table,
 };
 use fedreg_common::privacy::mechanism::LatticeVector;
 use fedreg_common::secure::ring::{Elements, Incoming, Width};
@@ -222,6 +223,7 @@ impl Open {
                 }
             }
             Body::Held(Held { values: empty, .. })
+            | Body::Folds(Folds { values: empty, .. })
             | Body::Basis(Basis { values: empty, .. })
             | Body::Joint(Joint { values: empty, .. })
             | Body::Prediction(empty) => *empty = values,
@@ -325,6 +327,7 @@ impl Head {
             | Body::Partial(_)
             | Body::Prediction(_)
             | Body::Ended(_)
+            | Body::Folds(_)
             | Body::Basis(_)
             | Body::Table(_)
             | Body::Redo(_)
@@ -382,6 +385,7 @@ impl Head {
                 Body::Partial(checked(partial).map_err(|fault| in_round(fault, head.round))?)
             }
             start::Body::Ended(ended) => Body::Ended(checked(ended)?),
+            start::Body::Folds(folds) => head.folds(folds, limits)?,
             start::Body::Basis(basis) => head.basis(checked(basis)?, limits)?,
             start::Body::Table(table) => {
                 head.takes("the projection table", limits.matrix);
@@ -419,6 +423,15 @@ impl Head {
     /// Values of this kind, at most a given number of, come behind the message.
     fn takes(&mut self, what: &'static str, most: u64) {
         (self.what, self.room) = (what, 0..=most);
+    }
+
+    fn folds(&mut self, folds: wire::Folds, limits: &Limits) -> Result<Body, PeerFault> {
+        let (came, expected) = (folds.lanes.len() as u64, LANES as u64);
+        if came > expected {
+            return Err(PeerFault::Length { what: "fits side by side", came, expected });
+        }
+        self.takes("partial predictions", limits.matrix);
+        Ok(Body::Folds(checked(folds)?))
     }
 
     fn results(&mut self, results: wire::Results) -> Result<Body, PeerFault> {

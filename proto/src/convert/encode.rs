@@ -6,7 +6,9 @@ use crate::wire::{self, frame::Kind, start};
 use bytes::Bytes;
 use fedreg_common::linalg::Values;
 use fedreg_common::methods::vertical::matching::message::Match;
-use fedreg_common::methods::vertical::message::{Basis, Body, Held, Joint, Masked, Message, Partial, Product, Share};
+use fedreg_common::methods::vertical::message::{
+    Basis, Body, Folds, Held, Joint, Masked, Message, Noised, Partial, Product, Share,
+};
 use fedreg_common::privacy::release::Released;
 use fedreg_common::secure::ring::Elements;
 use std::vec::IntoIter;
@@ -102,6 +104,11 @@ impl Frames {
         start::Body::Partial(form)
     }
 
+    fn noised(&mut self, noised: &Noised) -> start::Body {
+        self.payload = Payload::Bytes(noised.value.encode().into());
+        start::Body::Noised(noised.to_wire())
+    }
+
     /// A message of a match; of a list, the entries travel behind it.
     fn of_match(&mut self, message: Match) -> start::Body {
         match message {
@@ -119,6 +126,7 @@ impl Frames {
     /// The message without what travels behind it, which is kept here; `count` becomes the number of entries.
     fn fill(&mut self, mut body: Body, count: &mut u64) -> Option<start::Body> {
         if let Body::Held(Held { values, .. })
+        | Body::Folds(Folds { values, .. })
         | Body::Basis(Basis { values, .. })
         | Body::Joint(Joint { values, .. })
         | Body::Prediction(values) = &mut body
@@ -141,10 +149,7 @@ impl Frames {
             Body::Partial(partial) => self.partial(partial),
             Body::Prediction(_) => start::Body::Prediction(wire::Nothing {}),
             Body::Terms(terms) => start::Body::Terms(terms.to_wire()),
-            Body::Noised(noised) => {
-                self.payload = Payload::Bytes(noised.value.encode().into());
-                start::Body::Noised(noised.to_wire())
-            }
+            Body::Noised(noised) => self.noised(&noised),
             Body::Estimates(estimates) => {
                 let (shift, slopes) = (estimates.shift.to_wire(), estimates.slopes.is_some());
                 (*count, self.entries) =
@@ -152,6 +157,7 @@ impl Frames {
                 start::Body::Estimates(wire::Estimates { shift, slopes })
             }
             Body::Ended(ended) => start::Body::Ended(ended.to_wire()),
+            Body::Folds(folds) => start::Body::Folds(folds.to_wire()),
             Body::Basis(basis) => start::Body::Basis(basis.to_wire()),
             Body::Table(mut table) => {
                 let (factor, robust) = (table.factor.len() as u64, table.robust.len() as u64);

@@ -217,7 +217,7 @@ impl Identity {
         let certified = CertifiedKey::from_der(chain, key.private_key()?, &provider).map_err(|error| {
             match matches!(error, rustls::Error::InconsistentKeys(_)) {
                 true => key.wrong(FileProblem::KeyMismatch(files.certificate.clone())),
-                false => key.unusable(error),
+                false => key.unusable("no RSA, ECDSA or Ed25519 key can be read from it"),
             }
         })?;
 
@@ -329,7 +329,7 @@ impl OwnFile<'_> {
         let text = self.read()?;
         let found = CertificateDer::pem_slice_iter(&text)
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| self.wrong(FileProblem::Damaged(error.to_string())))?;
+            .map_err(|_| self.wrong(FileProblem::Damaged("its PEM block cannot be read".to_owned())))?;
         if found.is_empty() {
             return Err(self.wrong_contents(&text));
         }

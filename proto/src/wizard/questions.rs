@@ -275,17 +275,15 @@ impl Dialogue<'_> {
 
     fn parties_asked(&mut self) -> Result<BTreeMap<Role, PartyTerms>, WizardError> {
         // Who takes part and with what is never taken for granted where nobody can be asked.
-        let default = self.asker.asks().then_some("alice,bob");
-        let roles = self.asker.answer(
-            "parties",
-            None,
-            "Parties with their columns; first their names, comma-separated",
-            default,
-            |text| {
-                let roles: Vec<Role> = list(text)?.iter().map(|name| party(name)).collect::<Result<_, _>>()?;
-                problem_of_names(&roles).map_or(Ok(roles), Err)
-            },
-        )?;
+        let asks = self.asker.asks();
+        let (question, default) = match asks {
+            true => ("Parties with their columns; first their names, comma-separated", Some("alice,bob")),
+            false => ("every party with its columns or its formula, as in \"alice=age,bmi;bob=~ log(glucose)\"", None),
+        };
+        let roles = self.asker.answer("parties", None, question, default, |text| {
+            let roles: Vec<Role> = list(text)?.iter().map(|name| party(name)).collect::<Result<_, _>>()?;
+            problem_of_names(&roles).map_or(Ok(roles), Err)
+        })?;
         let mut parties: BTreeMap<Role, PartyTerms> = BTreeMap::new();
         for role in roles {
             if let Some(header) = self.header.as_ref().filter(|_| self.role == Some(role)) {

@@ -6,7 +6,8 @@ use fedreg_common::conversation::{Hello, Purpose};
 use fedreg_common::fit::{Coefficient, Statistics, Termination};
 use fedreg_common::id::{Digest, Header, Role, RunId};
 use fedreg_common::methods::vertical::message::{
-    Basis, Body, Ended, FitEnd, Held, HeldKind, Message, Partial, Results, Rows, Shared, Table, Terms,
+    Basis, Body, Ended, FitEnd, Folds, Held, HeldKind, LANES, Lane, LaneSays, Message, Partial, Results, Rows, Shared,
+    Table, Terms,
 };
 use fedreg_common::session::PeerFault;
 use fedreg_proto::convert::{Decoder, frames};
@@ -156,8 +157,9 @@ fn any_message() -> impl Strategy<Value = Message> {
                 certificate
             }))
         ),
-        (prop::sample::select(&Termination::ALL[..]), any::<u32>())
-            .prop_map(|(termination, rounds)| said(Body::Ended(Ended { termination, rounds }))),
+        (prop::sample::select(&Termination::ALL[..]), any::<(u32, bool)>())
+            .prop_map(|(termination, (rounds, again))| said(Body::Ended(Ended { termination, rounds, again }))),
+        folds(),
         (0..u64::from(u32::MAX), values()).prop_map(|(start, values)| said(Body::Basis(Basis {
             start,
             rows: values.len() as u32,
@@ -185,6 +187,26 @@ fn any_message() -> impl Strategy<Value = Message> {
         crate::matching::any_message(),
         Just(said(Body::Go)),
     ]
+}
+
+/// What fits of folds say: most of them predictions, some their end.
+fn folds() -> impl Strategy<Value = Message> {
+    let partial = (any::<[u32; 2]>(), any::<u64>(), [number(), number(), number(), number()]);
+    let ended = (prop::sample::select(&Termination::ALL[..]), any::<u32>());
+    let lane = (any::<u32>(), prop::option::weighted(0.8, partial), ended);
+    (prop::collection::vec(lane, 0..LANES), values()).prop_map(|(lanes, values)| {
+        let lanes = lanes.into_iter().map(|(lane, partial, (termination, rounds))| {
+            let says = match partial {
+                Some(([fit, round], count, [penalty, loss, change, certificate])) => {
+                    let values = Vec::new().into();
+                    LaneSays::Partial(Partial { fit, round, values, penalty, loss, change, certificate }, count)
+                }
+                None => LaneSays::Ended(Ended { termination, rounds, again: false }),
+            };
+            Lane { lane, says }
+        });
+        said(Body::Folds(Folds { lanes: lanes.collect(), values }))
+    })
 }
 
 fn any_header() -> impl Strategy<Value = Header> {
@@ -269,6 +291,11 @@ fn any_frame() -> impl Strategy<Value = Frame> {
             change: Some(x),
             certificate: Some(x)
         })),
+        (prop::collection::vec((small(), count()), 0..4), number()).prop_map(|(lanes, x)| {
+            let says = wire::Partial { penalty: Some(x), loss: Some(x), ..predictions() };
+            let lane = |(lane, values)| wire::Lane { lane, values, says: Some(wire::lane::Says::Partial(says)) };
+            start::Body::Folds(wire::Folds { lanes: lanes.into_iter().map(lane).collect() })
+        }),
         (any::<u64>(), small(), small()).prop_map(|(start, rows, columns)| start::Body::Basis(wire::Basis {
             start,
             rows,
@@ -324,6 +351,11 @@ fn good_header() -> wire::Header {
 
 pub(crate) fn begin(payload: u64, entries: u64, body: start::Body) -> Frame {
     frame(Kind::Start(wire::Start { header: Some(good_header()), payload, entries, body: Some(body) }))
+}
+
+fn lanes(count: usize, partial: Option<wire::Partial>) -> start::Body {
+    let lane = wire::Lane { lane: 0, says: partial.map(wire::lane::Says::Partial), values: 0 };
+    start::Body::Folds(wire::Folds { lanes: vec![lane; count] })
 }
 
 fn predictions() -> wire::Partial {
@@ -665,7 +697,10 @@ fn unknown_enumerations_wrong_digests_and_missing_parts_are_refused() {
     says(&header(|header| header.run = Bytes::from(vec![0; 17])), "17 bytes, expected 16");
     let bodies = [
         (start::Body::Held(wire::Held { what: 9, total: Some(0.0) }), "9 is not a kind of held vector"),
-        (start::Body::Ended(wire::Ended { termination: 0, rounds: 1 }), "0 is not a reason to end"),
+        (start::Body::Ended(wire::Ended { termination: 0, rounds: 1, again: false }), "0 is not a reason to end"),
+        (lanes(1, None), "what a lane says is missing"),
+        (lanes(1, Some(wire::Partial { loss: None, ..predictions() })), "the loss is missing"),
+        (lanes(LANES + 1, Some(predictions())), "fits side by side"),
         (
             start::Body::Rows(wire::Rows {
                 key: Some(Bytes::from(vec![0; 16])),

@@ -19,6 +19,7 @@ Rscript sandwich.R ..
 Rscript refit.R ..
 Rscript quasi.R ..
 "$python" methods.py
+"$python" near.py ..
 "$python" robust.py
 "$python" secure.py ../secure
 Rscript formulas.R ../formulas

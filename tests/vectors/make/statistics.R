@@ -180,7 +180,10 @@ sets <- list(
   extreme = { eta <- 12 * rnorm(150); list(y = rbinom(150, 1, plogis(eta / 6)), eta = eta) },
   one_event = { eta <- rnorm(40); list(y = as.numeric(seq_len(40) == 17), eta = eta) },
   no_event = { eta <- rnorm(40); list(y = rep(0, 40), eta = eta) },
-  one_value = list(y = rep(c(0, 1, 1), 10), eta = rep(0.5, 30))
+  one_value = list(y = rep(c(0, 1, 1), 10), eta = rep(0.5, 30)),
+  # A tenth of the rows and more share the lowest predictor, or the highest: quantiles coincide there.
+  lowest_ties = list(y = rep(rep(c(1, 0), 4), c(2, 9, 5, 5, 3, 7, 8, 2)), eta = rep(c(-1.375, 0.125, -0.5, 0.875), c(11, 10, 10, 10))),
+  highest_ties = { eta <- c(seq(-2, 1.25, by = 0.125), rep(1.5, 13)); list(y = as.numeric(seq_along(eta) %% 3 == 0 | eta > 1.3 & seq_along(eta) %% 4 > 0), eta = eta) }
 )
 for (name in names(sets)) {
   set <- sets[[name]]

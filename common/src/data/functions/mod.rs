@@ -497,7 +497,8 @@ impl Work<'_> {
         let numeric = |columns: Vec<Vec<f64>>| columns.into_iter().map(Values::Numeric).collect::<Vec<_>>();
         let shape = |problem: String| DataError::Function { term: self.name.to_owned(), problem };
         match &self.function.kind {
-            Kind::Factor { levels: declared } => Ok((vec![self.factor(declared.as_deref().or(levels))?], Vec::new())),
+            // Of new rows the levels of the fit, which are those of the declared ones that its rows had.
+            Kind::Factor { levels: declared } => Ok((vec![self.factor(levels.or(declared.as_deref()))?], Vec::new())),
             Kind::Number => Ok((numeric(vec![self.numbers()?]), Vec::new())),
             Kind::Cut { breaks, labels, right, lowest } => {
                 let class = |value: f64| {
@@ -509,16 +510,20 @@ impl Work<'_> {
                     }
                     (0..last).find(|at| above(*at) && !above(at + 1))
                 };
+                // Of new rows the classes that rows of the fit had.
+                let levels = levels.unwrap_or(labels);
+                let codes_of: Vec<Option<usize>> =
+                    labels.iter().map(|label| levels.iter().position(|level| level == label)).collect();
                 let mut codes = vec![MISSING; self.frame.rows()];
                 let values = self.numbers()?;
                 for row in self.rows.iter().filter(|row| !values[*row].is_nan()) {
-                    match class(values[row]) {
-                        Some(class) => codes[row] = class as u32,
+                    match class(values[row]).and_then(|class| codes_of[class]) {
+                        Some(code) => codes[row] = code as u32,
                         None if self.lenient => {}
                         None => return Err(self.refused(row, "lies outside of the breaks")),
                     }
                 }
-                Ok((vec![Values::Categorical { codes, levels: labels.clone(), declared: true }], Vec::new()))
+                Ok((vec![Values::Categorical { codes, levels: levels.to_vec(), declared: true }], Vec::new()))
             }
             Kind::Scale { centre, scale } => {
                 let mut values = self.numbers()?;
@@ -654,7 +659,7 @@ impl Work<'_> {
                 None => return Err(self.refused(row, "has a value that is none of the levels")),
             }
         }
-        // Levels that are declared are kept where no row has them, as in a column with declared levels.
+        // Declared levels that no row has are kept here, as in a column with declared levels: whether a fit drops them depends on its mode.
         Ok(Values::Categorical { codes, levels, declared: given.is_some() })
     }
 }

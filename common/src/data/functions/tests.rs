@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::encode::{Design, encode};
+use super::super::encode::{Design, drop_unused_levels, encode};
 use super::super::formula::Formula;
 use super::super::{ColumnBuilder, Place, Places};
 use super::*;
@@ -215,4 +215,38 @@ fn a_column_that_is_named_as_a_function_is_is_not_taken_for_it() {
     assert_eq!((made.terms, made.matrix[(2, 0)]), (vec!["log(a)".to_owned()], 10.0));
     let error = designs("~ log(a)", &table, None).unwrap_err().to_string();
     assert!(error.contains("log(a)"), "{error}");
+}
+
+/// R 4.2.2: `lm(y ~ cut(age, c(0, 10, 50, 100)))` of ages from 18 on has the coefficients `(Intercept)` and `(50,100]`.
+#[test]
+fn a_class_that_no_row_has_is_no_reference_and_no_level_of_new_rows() {
+    let (cut, factor) = ("cut(age, c(0, 10, 50, 100))", "factor(k, levels = c(2, 1, 3))");
+    let terms = Formula::parse(&format!("~ {cut} + {factor}")).unwrap().terms(&[], &[]);
+    let mut fit = numbers(&[("age", &[18.0, 30.0, 60.0, 90.0]), ("k", &[3.0, 2.0, 3.0, 2.0])]);
+    let learnt = derive(&mut fit, &terms, None, None).unwrap();
+    let unused = drop_unused_levels(&mut fit, &terms, None).unwrap();
+    assert_eq!(
+        unused.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            format!(
+                "no row has the level `(0,10]` of `{cut}`: it has no coefficient, and the first level is `(10,50]`"
+            ),
+            format!("no row has the level `1` of `{factor}`: it has no coefficient"),
+        ]
+    );
+    let made = encode(&mut fit, &terms, true, None).unwrap();
+    assert_eq!(made.terms, [format!("{cut}(50,100]"), format!("{factor}3")]);
+    assert_eq!(made.matrix.as_slice(), [0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0]);
+    let mut fresh = numbers(&[("age", &[5.0, 20.0, 70.0, 60.0]), ("k", &[2.0, 1.0, 3.0, 2.0])]);
+    derive(&mut fresh, &terms, None, Some(Fitted { learnt: &learnt, levels: &made.levels })).unwrap();
+    let mut without = Mask::new(4);
+    assert_eq!(
+        missing(&fresh, &terms, &without).unwrap(),
+        [(cut.to_owned(), vec![0]), (factor.to_owned(), vec![1])],
+        "levels that the fit did not have"
+    );
+    [0, 1].into_iter().for_each(|row| without.set(row));
+    let new = encode(&mut fresh, &terms, true, Some(&without)).unwrap();
+    assert_eq!(new.terms, made.terms);
+    assert_eq!(new.matrix.as_slice(), [1.0, 1.0, 1.0, 0.0]);
 }

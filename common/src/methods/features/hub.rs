@@ -171,6 +171,8 @@ impl Method for Features {
                 other @ (Termination::Converged
                 | Termination::MaxRounds
                 | Termination::Separation
+                | Termination::OutOfRange
+                | Termination::OpeningLimit
                 | Termination::CollinearAcrossParties
                 | Termination::FixedRounds
                 | Termination::OutsideGuarantee

@@ -44,7 +44,7 @@ impl Work {
     pub(super) fn build_covariance(&mut self) -> Result<Joint, Abort> {
         let values = self.covariances().unwrap_or_default();
         if !values.is_empty() {
-            self.fits.meter.record_basis(0);
+            self.meter.record_basis(0);
         }
         Ok(Joint { what: JointKind::Covariance, values })
     }

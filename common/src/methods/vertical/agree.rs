@@ -2,6 +2,7 @@
 
 use crate::conversation::{Opening, Refusal, Step};
 use crate::data::align::Mask;
+use crate::data::counted;
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Missing, Study, Vertical};
@@ -232,7 +233,8 @@ pub(super) fn enough_rows(study: &Study<Vertical>, role: Role, block: &Block, pe
         counts.reverse();
     }
     Err(Abort::Data(format!(
-        "{rows} rows cannot determine {} coefficients, {}; leave columns out or use a penalty",
+        "{} cannot determine {} coefficients, {}; leave columns out or use a penalty",
+        counted(rows, "row"),
         own + peer,
         counts.join(" and ")
     ))

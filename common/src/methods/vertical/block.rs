@@ -4,6 +4,8 @@
 //! intercept. Coefficients leave on the original scale. The inner scale makes the stopping rule read the same for every
 //! column and keeps columns whose sizes differ by many orders of magnitude apart from rounding.
 
+use std::sync::Arc;
+
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
@@ -43,7 +45,7 @@ pub struct Scaling {
 
 /// One party's columns and the state of its fit.
 pub struct Block {
-    x: DMatrix<f64>,
+    x: Arc<DMatrix<f64>>,
     scalings: Vec<Scaling>,
     /// For each kept column, its place among the party's terms; the intercept has none.
     places: Vec<Option<usize>>,
@@ -149,7 +151,7 @@ impl Block {
         let p = x.ncols();
         Block {
             largest: x.as_slice().par_chunks(n.max(1)).map(largest).collect(),
-            x,
+            x: Arc::new(x),
             scalings,
             places,
             dropped,
@@ -165,6 +167,31 @@ impl Block {
             tables: None,
             across: Across { cross: DVector::zeros(p), loss: 0.0 },
             outcome,
+        }
+    }
+
+    /// The same columns and outcome for another fit, which begins at nothing. They are not copied but for the outcome; a fit that
+    /// exchanges tables has no vectors of predictions.
+    pub fn beside(&self, by_tables: bool) -> Block {
+        let (p, rows) = (self.columns(), if by_tables { 0 } else { self.rows() });
+        Block {
+            x: Arc::clone(&self.x),
+            scalings: self.scalings.clone(),
+            places: self.places.clone(),
+            dropped: self.dropped.clone(),
+            outcome: self.outcome.clone(),
+            weight_sum: self.weight_sum,
+            penalty: None,
+            other: vec![0.0; rows].into(),
+            largest: self.largest.clone(),
+            eta: vec![0.0; rows].into(),
+            spares: Spares::default(),
+            passed: DVector::zeros(p),
+            beta: DVector::zeros(p),
+            gram: self.gram.clone(),
+            curvature: None,
+            tables: None,
+            across: Across { cross: DVector::zeros(p), loss: 0.0 },
         }
     }
 
@@ -205,7 +232,7 @@ impl Block {
 
     /// Gives the columns on the inner scale away; the block has no rows and no columns afterwards.
     pub fn take_matrix(&mut self) -> DMatrix<f64> {
-        std::mem::replace(&mut self.x, DMatrix::zeros(0, 0))
+        Arc::unwrap_or_clone(std::mem::replace(&mut self.x, Arc::new(DMatrix::zeros(0, 0))))
     }
 
     /// One column on the inner scale.
@@ -260,7 +287,7 @@ impl Block {
         let kept: Vec<usize> = (0..self.columns()).filter(|j| !positions.contains(j)).collect();
         self.dropped.extend(positions.iter().filter_map(|j| self.places[*j]));
         self.dropped.sort_unstable();
-        self.x = self.x.select_columns(&kept);
+        self.x = Arc::new(self.x.select_columns(&kept));
         self.largest = kept.iter().map(|j| self.largest[*j]).collect();
         self.beta = self.beta.select_rows(&kept);
         self.scalings = kept.iter().map(|j| self.scalings[*j]).collect();
@@ -480,9 +507,10 @@ impl Block {
         self.tables.as_ref().map_or(self.rows(), |tables| tables.to_peer.nrows())
     }
 
-    /// Takes the partner's predictions in; an empty vector stands for zeros. `loss` counts in table form only.
-    pub fn take(&mut self, other: impl Into<Values>, loss: f64) {
-        let other = other.into();
+    /// Takes the partner's predictions in, and gives those before them back; an empty vector stands for zeros. `loss` counts in table
+    /// form only.
+    pub fn take(&mut self, other: impl Into<Values>, loss: f64) -> Values {
+        let (other, last) = (other.into(), self.other.clone());
         match &self.tables {
             None if other.is_empty() => self.other = vec![0.0; self.rows()].into(),
             None => self.other = other,
@@ -490,6 +518,29 @@ impl Block {
             Some(tables) => {
                 self.across = Across { cross: &tables.from_peer * DVector::from_column_slice(&other), loss }
             }
+        }
+        last
+    }
+
+    /// Begins the next fit where the predictor stays closest to what it was with the partner's `last` predictions, if the loss has become
+    /// far larger than it was there: columns that are close to the partner's must follow it far, and from where all rows have run to
+    /// probabilities of 0 and 1 no step leads back.
+    pub fn follow(&mut self, last: &[f64], loss: f64) {
+        if self.outcome.family == Family::Gaussian || self.columns() == 0 || last.len() != self.rows() {
+            return;
+        }
+        let here = self.beta.clone();
+        if !(self.pass(&here).loss > FAR * loss.abs()) {
+            return;
+        }
+        let mut moved = vec![0.0; self.rows()];
+        let weights = self.outcome.weights.as_deref();
+        rows::fill(&mut moved, |row| weights.map_or(1.0, |weights| weights[row]) * (last[row] - self.other[row]));
+        let products = DVector::from_vec(self.products(&moved));
+        let metric = Definite::from_gram(&self.gram).unwrap_or_else(|| Definite::from_gram_lifted(&self.gram));
+        let there = &here + metric.solve(&products);
+        if self.pass(&there).loss < self.pass(&here).loss {
+            self.beta = there;
         }
     }
 
@@ -858,6 +909,9 @@ impl Block {
         &self.gram
     }
 }
+
+/// A loss this many times what it was is far from a minimum.
+const FAR: f64 = 4.0;
 
 /// Sweeps after which an exact fit gives up: only separated or degenerate data get here.
 const MAX_PASSES: u32 = 60;

@@ -1,5 +1,7 @@
 //! The basis exchange of a session: in parts, for standard errors or in place of rows on a gaussian path.
 
+use std::sync::Arc;
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::session::PeerFault;
@@ -127,7 +129,7 @@ impl Work {
             let weights = block.outcome().weights.clone().unwrap_or_else(|| vec![1.0; block.rows()]);
             let reported = Reported { inner: block.matrix(), centres: vec![], weights: &weights };
             let sender = Sender::new(&reported, false, &mut self.rng)?;
-            self.fits.meter.record_basis(block.columns() as u64);
+            self.meter.record_basis(block.columns() as u64);
             self.sending = Some(Sending { sender, weights, working_squares: 0.0 });
         }
         self.part(start)
@@ -140,11 +142,17 @@ impl Work {
             let weights = block.working_weights();
             let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
-            let sender = Sender::new(&reported, !block.has_intercept(), &mut self.rng)?;
-            self.fits.meter.record_basis(block.columns() as u64);
+            let sender = Sender::new(&reported, self.reports_centres(), &mut self.rng)?;
+            self.meter.record_basis(block.columns() as u64);
             self.sending = Some(Sending { sender, weights, working_squares });
         }
         self.part(start)
+    }
+
+    /// Whether the exchange is about columns as they are reported, which are not those of the fit: a joint step from which it goes on is
+    /// in coefficients of the fit.
+    fn reports_centres(&self) -> bool {
+        !self.encoded.block.has_intercept() && !self.again
     }
 
     fn part(&self, start: u64) -> Option<Basis> {
@@ -177,7 +185,7 @@ impl Work {
             let working = working(block, &weights);
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let receiver =
-                Receiver::new(columns, &reported, !block.has_intercept(), self.study.method.inference.errors)
+                Receiver::new(columns, &reported, self.reports_centres(), self.study.method.inference.errors)
                     .with_across(self.study.method.shares_covariance());
             self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
@@ -327,7 +335,8 @@ impl Work {
             }
             _ => return None,
         };
-        self.fits.tables = Some(TableKit { centre: block.null_intercept(self.study.method.intercept), side });
+        let centre = block.null_intercept(self.study.method.intercept);
+        self.fits.tables = Some(Arc::new(TableKit { centre, side }));
         Some(())
     }
 
@@ -335,11 +344,14 @@ impl Work {
     /// receives: as the sender it sees them in the returned factor.
     pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
         let mut dependent = 0;
-        let robust = reading.robust.filter(|_| reading.dependent.is_empty());
-        if reading.dependent.is_empty() {
+        // The first party keeps its columns, its intercept above all: beside a column of the partner far from zero that is hard to tell.
+        let keeps = reading.dependent.is_empty() || self.study.is_first(self.role);
+        let robust = reading.robust.filter(|_| keeps);
+        if keeps {
             self.across.coordinates = reading.across;
-            self.inference = Some(Learnt { inference: reading.inference, residual: reading.residual, before });
-        } else if !self.study.is_first(self.role) {
+            let residual = reading.residual;
+            self.inference = reading.inference.map(|inference| Learnt { inference, residual, before });
+        } else {
             dependent = reading.dependent.len() as u32;
             self.encoded.block.drop_columns(&reading.dependent);
         }
@@ -382,7 +394,9 @@ impl Work {
             return Ok(dependent);
         }
         let factor = DMatrix::from_column_slice(p, p, &table.factor).upper_triangle();
-        self.dependent = sending.sender.dependent(&factor);
+        if !self.study.is_first(self.role) {
+            self.dependent = sending.sender.dependent(&factor);
+        }
         if self.dependent.is_empty() {
             let score = DVector::from_column_slice(&table.score);
             if self.study.method.shares_covariance() {

@@ -3,6 +3,8 @@
 //! The party with fewer columns leads, or of several the one that the study names: it extrapolates its own coefficients, judges
 //! convergence and ends the fits. The others fit their blocks exactly to whatever comes and cannot tell the difference.
 
+use std::sync::Arc;
+
 use nalgebra::DVector;
 
 use crate::fit::Termination;
@@ -18,14 +20,17 @@ use super::block::{Block, Pass};
 use super::exchange::TableKit;
 use super::followers::Followers;
 use super::message::{Ended, FitEnd, Partial};
-use super::meter::{Meter, metered_gram};
+use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::prepare::{Encoded, Policy};
 use super::rows;
 use super::separation::Growth;
 use super::subspace::Shown;
 
+mod abreast;
 mod list;
+
+pub(super) use abreast::{Abreast, First};
 
 /// One fit of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +53,17 @@ pub(super) struct Fitted {
     pub(super) termination: Termination,
 }
 
+/// What a fit works on.
+pub(super) struct Site<'a> {
+    pub(super) block: &'a mut Block,
+    /// The fold of each row, from 1.
+    pub(super) folds: Option<&'a [u32]>,
+    /// What has been shown of the block, in all fits of the run.
+    pub(super) meter: &'a mut Meter,
+    /// Rounds so far of the fits beside this one.
+    pub(super) other_rounds: u32,
+}
+
 /// What the leader or the follower says next.
 pub(super) enum Step {
     Partial(Partial),
@@ -58,7 +74,7 @@ pub(super) enum Step {
 pub(super) struct Fits {
     role: Role,
     leader: Role,
-    study: std::sync::Arc<Study<Vertical>>,
+    study: Arc<Study<Vertical>>,
     max_disclosure: Option<f64>,
     policy_rounds: Option<u32>,
     jobs: Vec<Job>,
@@ -68,12 +84,13 @@ pub(super) struct Fits {
     path_top: f64,
     /// Total sum of squares of the outcome without each fold, at the party that does not hold the outcome.
     fold_totals: Vec<f64>,
-    pub(super) tables: Option<TableKit>,
-    pub(super) meter: Meter,
+    pub(super) tables: Option<Arc<TableKit>>,
     /// The terms that the meter knows, by place: those of the block before any was set aside on the way.
     pub(super) metered: Vec<usize>,
-    base_weights: Option<Vec<f64>>,
+    base_weights: Option<Values>,
     base_spread: f64,
+    /// The units of the present fit's penalty.
+    units: Vec<f64>,
 
     round: u32,
     rounds_before: u32,
@@ -104,6 +121,10 @@ pub(super) struct Fits {
     pub(super) fitted: Vec<Fitted>,
     pub(super) fold_errors: Vec<f64>,
     pub(super) restarted: bool,
+    /// Whether a projection exchange can put the parties at the joint minimum where their rounds come to no rest.
+    pub(super) exchanges: bool,
+    /// How often one did.
+    pub(super) exchanged_for: u32,
 }
 
 /// The last point that the safeguard let pass.
@@ -132,12 +153,24 @@ const UNENDED: f64 = 1e3;
 /// Rounds beyond the columns of the smaller side after which a fit is taken for one that may not end.
 const LATE_ROUNDS: usize = 8;
 
+/// Rounds beyond twice the columns of the smaller side after which the rounds of a fit are taken for ones that come to no rest.
+const RESTLESS_ROUNDS: usize = 30;
+
+/// A scaled gradient above which a fit is not about what is left between columns that are close.
+const RESTLESS: f64 = 1e-3;
+
+/// How often at most a fit goes on from a projection exchange.
+pub(super) const MOST_EXCHANGES: u32 = 3;
+
+/// An objective that is quadratic and rose by more than this share of it did not rise by rounding.
+const RISE: f64 = 1e-10;
+
 /// A relative change of the coefficients below which nothing grows without bound.
 const GROWING: f64 = 1e-3;
 
 impl Fits {
     pub(super) fn new(
-        study: &std::sync::Arc<Study<Vertical>>,
+        study: &Arc<Study<Vertical>>,
         (role, peer_role): (Role, Role),
         policy: &Policy,
         encoded: &Encoded,
@@ -150,26 +183,38 @@ impl Fits {
             // The first one leads when both have as many: it holds the intercept and would begin anyway.
             None => own < peer || (own == peer && study.is_first(role)),
         };
+        let leader = if own_leads { role } else { peer_role };
         Fits {
-            role,
-            leader: if own_leads { role } else { peer_role },
-            study: std::sync::Arc::clone(study),
             max_disclosure: policy.max_disclosure,
             policy_rounds: policy.max_rounds,
+            metered: block.places().iter().flatten().copied().collect(),
+            base_weights: block.outcome().weights.clone().map(Values::from),
+            ..Fits::at_start(study, (role, leader), (own, peer))
+        }
+    }
+
+    /// Before the first fit.
+    fn at_start(study: &Arc<Study<Vertical>>, (role, leader): (Role, Role), columns: (usize, usize)) -> Fits {
+        Fits {
+            role,
+            leader,
+            study: Arc::clone(study),
+            max_disclosure: None,
+            policy_rounds: None,
             jobs: Vec::new(),
             current: 0,
-            columns: (own, peer),
+            columns,
             own_largest: 0.0,
             path_top: 0.0,
             fold_totals: Vec::new(),
             tables: None,
-            meter: Meter::new(&metered_gram(block, study.method.intercept)),
-            metered: block.places().iter().flatten().copied().collect(),
-            base_weights: block.outcome().weights.clone(),
+            metered: Vec::new(),
+            base_weights: None,
             base_spread: 1.0,
+            units: Vec::new(),
             round: 0,
             rounds_before: 0,
-            memory: Memory::new(own.max(1)),
+            memory: Memory::new(columns.0.max(1)),
             shown: None,
             followers: None,
             accepted: None,
@@ -191,12 +236,9 @@ impl Fits {
             fitted: Vec::new(),
             fold_errors: Vec::new(),
             restarted: false,
+            exchanges: false,
+            exchanged_for: 0,
         }
-    }
-
-    /// Has the meter know what the own predictions contain: the columns, and what is held alone.
-    pub(super) fn measure_columns(&mut self, block: &Block) {
-        self.meter = Meter::new(&metered_gram(block, self.study.method.intercept));
     }
 
     /// Makes this side the leader of several parties, which have these numbers of columns.
@@ -231,6 +273,7 @@ impl Fits {
         self.current = 0;
         self.fitted.clear();
         self.restarted = true;
+        self.units.clear();
         self.columns.0 = block.columns();
         self.reset_rounds();
         self.round = 0;
@@ -272,13 +315,12 @@ impl Fits {
     }
 
     /// What to say now: the leader's next point or the end, or the follower's answer.
-    pub(super) fn speak(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
-        if self.role == self.leader { self.lead(encoded) } else { self.follow(encoded).map(Step::Partial) }
+    pub(super) fn speak(&mut self, site: &mut Site<'_>) -> Result<Step, Abort> {
+        if self.role == self.leader { self.lead(site) } else { self.follow(site).map(Step::Partial) }
     }
 
     /// Takes the partner's predictions in.
-    pub(super) fn hear(&mut self, encoded: &mut Encoded, partial: Partial) -> Result<(), PeerFault> {
-        let block = &mut encoded.block;
+    pub(super) fn hear(&mut self, site: &mut Site<'_>, partial: Partial) -> Result<(), PeerFault> {
         let follower = self.role != self.leader;
         let next_fit = follower && partial.fit as usize == self.current + 1 && self.round > 0;
         let (fit, round) = if next_fit {
@@ -293,9 +335,9 @@ impl Fits {
             return Err(PeerFault::Round { came: partial.round, expected: round });
         }
         // An empty vector stands for zeros: the leader's start.
-        sound(&partial, self.exchanged(block), follower)?;
+        sound(&partial, self.exchanged(site.block), follower)?;
         if next_fit {
-            self.leave(encoded, Termination::Converged);
+            self.leave(site, Termination::Converged);
             self.rounds_before += self.round;
             self.round = 0;
             self.current += 1;
@@ -330,27 +372,31 @@ impl Fits {
     }
 
     /// The leader said that the fits are over.
-    pub(super) fn hear_end(&mut self, encoded: &mut Encoded, ended: Ended) -> Result<(), PeerFault> {
+    pub(super) fn hear_end(&mut self, site: &mut Site<'_>, ended: Ended) -> Result<(), PeerFault> {
         let last = self.current + 1 == self.jobs.len();
         if self.round == 0 || !last || ended.rounds != self.rounds() {
             return Err(PeerFault::Round { came: ended.rounds, expected: self.rounds() });
         }
-        self.leave(encoded, ended.termination);
+        self.leave(site, ended.termination);
         Ok(())
     }
 
-    fn follow(&mut self, encoded: &mut Encoded) -> Result<Partial, Abort> {
+    fn follow(&mut self, site: &mut Site<'_>) -> Result<Partial, Abort> {
         let Some(partial) = self.incoming.take() else {
             return Err(Abort::Bug("an answer before a question".to_string()));
         };
         if partial.round == 1 {
-            self.enter(encoded)?;
+            self.enter(site)?;
         }
-        self.check_rounds()?;
-        let block = &mut encoded.block;
+        self.check_rounds(site)?;
+        let Site { block, meter, .. } = site;
         let before = block.beta().clone();
         self.incoming_values = partial.values.clone();
-        block.take(partial.values, partial.loss);
+        let last = block.take(partial.values, partial.loss);
+        if self.tables.is_none() && partial.round > 1 {
+            block.follow(&last, self.loss);
+        }
+        drop(last);
         let unpenalised = self.study.method.penalty.is_none() && block.outcome().family != Family::Gaussian;
         let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
         let mut solved = block.solve(tol, None);
@@ -377,7 +423,7 @@ impl Fits {
         self.record(partial.round, partial.certificate.max(solved.certificate), self.change, objective);
         let values = block.outgoing();
         let own_loss = block.own_loss(&beta);
-        self.charge(&beta, block)?;
+        self.charge(&beta, block, meter)?;
         Ok(Partial {
             fit: self.current as u32,
             round: self.round,
@@ -389,11 +435,11 @@ impl Fits {
         })
     }
 
-    fn lead(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
+    fn lead(&mut self, site: &mut Site<'_>) -> Result<Step, Abort> {
         let Some(answer) = self.incoming.take() else {
-            return self.open(encoded);
+            return self.open(site);
         };
-        let block = &mut encoded.block;
+        let block = &mut *site.block;
         let beta = block.beta().clone();
         self.partner_grows = answer.change >= UNENDED;
         self.incoming_values = answer.values.clone();
@@ -417,12 +463,25 @@ impl Fits {
         let ended = self.verdict(block, certificate, change);
         self.last_change = change;
         if let Some(termination) = ended {
-            return self.close(encoded, termination);
+            return self.close(site, termination);
         }
-        self.check_rounds()?;
+        if self.is_restless(certificate) {
+            let ended = self.close(site, Termination::MaxRounds)?;
+            return Ok(match ended {
+                Step::Ended(ended) => Step::Ended(Ended { again: true, ..ended }),
+                partial @ Step::Partial(_) => partial,
+            });
+        }
+        self.check_rounds(site)?;
+        let block = &mut *site.block;
         let minimises = self.minimises();
         let next = match &mut self.shown {
             Some(shown) if minimises => {
+                let before = self.accepted.as_ref().map_or(f64::INFINITY, |accepted| accepted.objective);
+                let quadratic = self.study.method.family == Family::Gaussian && self.followers.is_none();
+                if quadratic && objective > before + RISE * before.abs() {
+                    shown.distrust();
+                }
                 self.accepted = Some(Accepted { objective, plain: DVector::zeros(0) });
                 let tol = inner_tol(certificate).max(1e-3 * self.certificate);
                 let vectors = vectors(&self.followers, &self.incoming_values);
@@ -437,7 +496,7 @@ impl Fits {
             }
             Some(_) | None => self.next_point(block, &beta, pass, objective),
         };
-        self.propose(block, &beta, next)
+        self.propose(site, &beta, next)
     }
 
     /// How large the scaled gradient of a follower may have become by what those after it answered: each answered to what it knew.
@@ -491,7 +550,9 @@ impl Fits {
         if still && certificate <= ROUNDING * block.rounding() {
             return Some(Termination::Converged);
         }
-        (self.round >= self.study.method.fit.round_limit()).then_some(Termination::MaxRounds)
+        // A fit that goes on from an exchange is the same fit.
+        let before = if self.exchanged_for > 0 { self.rounds_before } else { 0 };
+        (before + self.round >= self.study.method.fit.round_limit()).then_some(Termination::MaxRounds)
     }
 
     /// Whether the estimates grow without bound.
@@ -513,6 +574,14 @@ impl Fits {
     /// Whether coefficients still change in a round by which finite ones as a rule do not.
     fn is_late(&self, change: f64) -> bool {
         self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS && change > GROWING
+    }
+
+    /// Whether rounds go on without an end where a projection exchange can give it: columns of the two sides are so close that what one
+    /// side cannot see of the other decides.
+    fn is_restless(&self, certificate: f64) -> bool {
+        let rounds = 2 * self.columns.0.min(self.columns.1) + RESTLESS_ROUNDS;
+        let may = self.exchanges && self.minimises() && self.exchanged_for < MOST_EXCHANGES;
+        may && self.round as usize > rounds && certificate < RESTLESS
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.
@@ -578,30 +647,31 @@ impl Fits {
     }
 
     /// Sends the next point of the present fit.
-    fn propose(&mut self, block: &mut Block, from: &DVector<f64>, next: DVector<f64>) -> Result<Step, Abort> {
-        self.own_change = block.change(from, &next);
-        self.partial(block, next)
+    fn propose(&mut self, site: &mut Site<'_>, from: &DVector<f64>, next: DVector<f64>) -> Result<Step, Abort> {
+        self.own_change = site.block.change(from, &next);
+        self.partial(site, next)
     }
 
     /// The first point of a fit.
-    fn open(&mut self, encoded: &mut Encoded) -> Result<Step, Abort> {
-        let warm = self.enter(encoded)?;
-        let block = &mut encoded.block;
+    fn open(&mut self, site: &mut Site<'_>) -> Result<Step, Abort> {
+        let warm = self.enter(site)?;
+        let block = &mut *site.block;
         if self.study.is_first(self.role) && !warm {
             block.solve(inner_tol(1.0), None);
         }
         self.own_change = f64::INFINITY;
         let beta = block.beta().clone();
-        self.partial(block, beta)
+        self.partial(site, beta)
     }
 
-    fn partial(&mut self, block: &mut Block, beta: DVector<f64>) -> Result<Step, Abort> {
+    fn partial(&mut self, site: &mut Site<'_>, beta: DVector<f64>) -> Result<Step, Abort> {
+        let Site { block, meter, .. } = site;
         let zero = beta.iter().all(|b| *b == 0.0) && block.outcome().hidden.is_none();
         let mut values = block.predict(&beta);
         if zero {
             values = Values::default();
         } else {
-            self.charge(&beta, block)?;
+            self.charge(&beta, block, meter)?;
         }
         let penalty = block.penalty_at(&beta);
         let loss = block.own_loss(&beta);
@@ -619,16 +689,17 @@ impl Fits {
     }
 
     /// Ends the present fit and opens the next one, or ends them all.
-    fn close(&mut self, encoded: &mut Encoded, termination: Termination) -> Result<Step, Abort> {
-        self.leave(encoded, termination);
+    fn close(&mut self, site: &mut Site<'_>, termination: Termination) -> Result<Step, Abort> {
+        self.leave(site, termination);
         if self.current + 1 < self.jobs.len() {
             self.current += 1;
             self.rounds_before += self.round;
             self.round = 0;
-            return self.open(encoded);
+            return self.open(site);
         }
         let worst = self.fitted.iter().map(|fit| fit.termination).find(|termination| !termination.converged());
-        Ok(Step::Ended(Ended { termination: worst.unwrap_or(termination), rounds: self.rounds() }))
+        let termination = worst.unwrap_or(termination);
+        Ok(Step::Ended(Ended { termination, rounds: self.rounds(), again: false }))
     }
 
     fn record(&mut self, round: u32, certificate: f64, change: f64, objective: f64) {
@@ -637,21 +708,21 @@ impl Fits {
         }
     }
 
-    fn check_rounds(&self) -> Result<(), Abort> {
-        match self.policy_rounds.filter(|most| self.rounds() > *most) {
+    fn check_rounds(&self, site: &Site<'_>) -> Result<(), Abort> {
+        match self.policy_rounds.filter(|most| site.other_rounds + self.rounds() > *most) {
             Some(most) => Err(Abort::Policy { who: self.role, what: format!("more than {most} rounds") }),
             None => Ok(()),
         }
     }
 
     /// Counts the outcome less its mean as sent: the hidden term alone.
-    pub(super) fn meter_null_residual(&mut self) {
+    pub(super) fn meter_null_residual(&self, meter: &mut Meter) {
         let terms = self.metered.len();
-        self.meter.record(&DVector::from_fn(terms + 1, |at, _| f64::from(u8::from(at == terms))));
+        meter.record(&DVector::from_fn(terms + 1, |at, _| f64::from(u8::from(at == terms))));
     }
 
     /// Counts what is about to leave, and refuses it where it would show too much.
-    fn charge(&mut self, beta: &DVector<f64>, block: &Block) -> Result<(), Abort> {
+    fn charge(&self, beta: &DVector<f64>, block: &Block, meter: &mut Meter) -> Result<(), Abort> {
         if self.tables.is_some() {
             return Ok(());
         }
@@ -665,12 +736,12 @@ impl Fits {
             }
         }
         if let Some(most) = self.max_disclosure {
-            let share = self.meter.largest_share_with(&shown);
+            let share = meter.largest_share_with(&shown);
             if share > most {
                 return Err(disclosure_refused(self.role, share, most));
             }
         }
-        self.meter.record(&shown);
+        meter.record(&shown);
         Ok(())
     }
 }

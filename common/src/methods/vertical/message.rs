@@ -34,6 +34,8 @@ pub enum Body {
     Partial(Partial),
     /// The iteration is over.
     Ended(Ended),
+    /// Of cross-validation, what fits side by side say.
+    Folds(Folds),
     /// Some rows of an orthonormal, randomly rotated basis of the sender's block.
     Basis(Basis),
     /// What the receiver of the basis returns.
@@ -159,6 +161,38 @@ pub struct Ended {
     pub termination: crate::fit::Termination,
     /// Rounds in all.
     pub rounds: u32,
+    /// Whether it goes on from the joint step of a projection exchange, since it came to no rest.
+    pub again: bool,
+}
+
+/// Most lanes of a [`Folds`] message.
+pub const LANES: usize = 64;
+
+/// See [`Body::Folds`].
+#[derive(Clone, PartialEq)]
+pub struct Folds {
+    /// Those that have not ended, in order.
+    pub lanes: Vec<Lane>,
+    /// Their values, one lane's behind the other's.
+    pub values: Vec<f64>,
+}
+
+/// Fits that take their course beside others: those to all rows are in the first lane, and a fold's in that of its number modulo the lanes.
+#[derive(Clone, PartialEq)]
+pub struct Lane {
+    /// Its number.
+    pub lane: u32,
+    /// What it says.
+    pub says: LaneSays,
+}
+
+/// What a [`Lane`] says.
+#[derive(Clone, PartialEq)]
+pub enum LaneSays {
+    /// Partial predictions, without their values, and how many these are.
+    Partial(Partial, u64),
+    /// Its fits are over.
+    Ended(Ended),
 }
 
 /// See [`Body::Basis`].
@@ -372,6 +406,7 @@ impl Content for Body {
             Body::LargestGradient(_) => "a largest gradient",
             Body::Partial(_) => "partial predictions",
             Body::Ended(_) => "the end of the iteration",
+            Body::Folds(_) => "fits of several folds",
             Body::Basis(_) => "a part of the basis",
             Body::Table(_) => "a projection table",
             Body::Redo(_) => "a call to redo the fit",
@@ -438,7 +473,7 @@ impl Discloses for Body {
                 HeldKind::Scale => vec![Declaration::Summary],
             },
             Body::LargestGradient(_) => vec![Declaration::Summary],
-            Body::Partial(_) => vec![Declaration::PartialPrediction, Declaration::Summary],
+            Body::Partial(_) | Body::Folds(_) => vec![Declaration::PartialPrediction, Declaration::Summary],
             Body::Basis(_) => vec![Declaration::Basis],
             Body::Prediction(_) => vec![Declaration::Prediction],
             Body::Table(_) => vec![Declaration::ProjectionTable],

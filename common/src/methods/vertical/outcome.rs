@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(super) use self::own::{Own, own};
+use crate::data::counted;
 use crate::data::functions::Learnt;
 use crate::fit::{Coefficient, Covariance, INTERCEPT, Performance, Statistics, TermTest, Termination};
 use crate::glm::{Family, StatedFamily};
@@ -314,8 +315,8 @@ pub(super) fn unpenalised(
     let log_lik = family.log_likelihood(y, weights, deviance, predictor);
     let parameters = (rows as i64 - df + i64::from(stated.estimates_dispersion())) as f64;
     let defined = |value: f64| value.is_finite().then_some(value);
-    // R gives an infinite likelihood where a weight is zero, and takes the logarithm of all rows. Mean and variance alone have none.
-    let none = stated.is_quasi() || (family == Family::Gaussian && encoded.unweighted > 0);
+    // Mean and variance alone have no likelihood. R takes the logarithm of all rows, those of weight zero included.
+    let none = stated.is_quasi() || stated.without_likelihood(y, encoded.unweighted > 0).is_some();
     let log_lik = if none { None } else { defined(log_lik) };
     Statistics {
         nobs: rows as u64,
@@ -488,6 +489,8 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
     } else if let Some(reason) = &work.no_inference {
         notes.push(format!("standard errors: {reason}"));
         notes.push("dependence of columns across the parties: not checked, which needs the basis exchange".to_string());
+    } else if work.inference.is_none() && termination.converged() {
+        notes.push("standard errors: not computed, since columns depend on each other to the last digit".to_string());
     } else if work.inference.is_none() {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
     }
@@ -517,12 +520,18 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
     let mut notes = Vec::new();
     let dropped: Vec<&str> = dropped.iter().filter_map(|place| encoded.terms.get(*place)).map(String::as_str).collect();
     if !dropped.is_empty() {
-        let list = dropped.iter().map(|term| format!("`{term}`")).collect::<Vec<_>>().join(", ");
-        notes.push(format!("{role}: {list} not estimated, since it is constant or depends on other columns"));
+        notes.push(set_aside(role, &dropped));
     }
-    if encoded.unweighted > 0 {
-        notes.push(format!("{} rows have weight zero and do not count", encoded.unweighted));
+    match encoded.unweighted {
+        0 => {}
+        1 => notes.push("1 row has weight zero and does not count".to_string()),
+        rows => notes.push(format!("{rows} rows have weight zero and do not count")),
     }
+    let y = encoded.outcome.as_deref().unwrap_or_default();
+    let family = study.method.stated_family();
+    // A fit with a penalty never has a likelihood.
+    let none = family.without_likelihood(y, encoded.unweighted > 0).filter(|_| study.method.penalty.is_none());
+    notes.extend(none.map(|why| format!("likelihood: not defined, since {why}; so are AIC and BIC")));
     if let Some(complete) = &encoded.complete {
         let (own, peer, all) = (complete.own, complete.peer, complete.dropped.count());
         let where_missing = match study.is_of_several() {
@@ -535,9 +544,19 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
                 format!("{first} at {}, {second} at {}, {both} at both", pair.first(), pair.second())
             }
         };
-        notes.push(format!("{all} rows dropped because a value is missing: {where_missing}"));
+        notes.push(format!("{} dropped because a value is missing: {where_missing}", counted(all, "row")));
     }
     notes
+}
+
+/// That terms have no estimate, and why.
+fn set_aside(role: Role, terms: &[&str]) -> String {
+    let why = match terms.len() {
+        1 => "it is constant or depends",
+        _ => "they are constant or depend",
+    };
+    let list = terms.iter().map(|term| format!("`{term}`")).collect::<Vec<_>>().join(", ");
+    format!("{role}: {list} not estimated, since {why} on other columns")
 }
 
 /// Says so where a fit ended because nothing moved any more, above its tolerance.
@@ -558,7 +577,7 @@ fn below_rounding(work: &Work) -> Option<String> {
 
 /// What left this party in the fit.
 fn disclosure(work: &Work) -> Disclosure {
-    let (role, study, meter) = (work.role, &work.study, &work.fits.meter);
+    let (role, study, meter) = (work.role, &work.study, &work.meter);
     let disclosures = study.disclosures(role);
     let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
     // The meter's last column, where Alice's predictions contain what she holds alone.
@@ -596,5 +615,22 @@ pub(super) fn model(study: &Study<Vertical>, role: Role, encoded: &Encoded, run:
         terms: encoded.terms.iter().map(|term| (term.clone(), estimate(term))).collect(),
         levels: encoded.levels.clone(),
         functions: encoded.learnt.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_term_that_is_set_aside_is_told_of_as_one() {
+        assert_eq!(
+            set_aside(Role::Bob, &["lin"]),
+            "bob: `lin` not estimated, since it is constant or depends on other columns"
+        );
+        assert_eq!(
+            set_aside(Role::Bob, &["lin", "lin2"]),
+            "bob: `lin`, `lin2` not estimated, since they are constant or depend on other columns"
+        );
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
-use crate::data::encode;
+use crate::data::encode::{self, Design};
 use crate::data::formula::{self, Formula, FormulaError, Term};
 use crate::data::functions::{self, Learnt};
 use crate::data::outcome::{self, Support};
-use crate::data::{DataError, Frame};
+use crate::data::{DataError, Frame, counted};
+use crate::fit::INTERCEPT;
 use crate::glm::Family;
 use crate::id::Role;
 use crate::secure::open::Limits;
@@ -247,7 +248,14 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
     let roles: Vec<(&str, &'static str)> =
         shared_columns(study).map(|(column, what)| (column.column.as_str(), what)).collect();
     encode::check_roles(&terms, &roles).map_err(own)?;
-    Ok(terms)
+    let outcome = &study.method.outcome;
+    let as_outcome = |column: &&HeldColumn| column.column == outcome.column && study.has(role, column);
+    match study.method.offset.as_ref().filter(as_outcome).filter(|_| study.has(role, outcome)) {
+        Some(offset) => {
+            Err(Abort::OwnData(format!("column `{}` is the outcome and cannot be the offset too", offset.column)))
+        }
+        None => Ok(terms),
+    }
 }
 
 /// Whether all categorical columns of a party are coded by contrasts. Without an intercept the first one of the party that would hold it
@@ -338,8 +346,7 @@ impl Prepared {
 
     pub(super) fn encode(&mut self, complete: Option<CompleteCases>) -> Result<(), Abort> {
         let (study, role) = (Arc::clone(&self.study), self.role);
-        let droppable = complete.is_none();
-        let refused = |error: DataError| own(if droppable { error.droppable() } else { error });
+        let refused = refused(complete.is_none());
         let dropped = complete.as_ref().map(|complete| &complete.dropped);
         let frame = &mut self.frame;
         let weights = match &study.method.weights {
@@ -368,13 +375,7 @@ impl Prepared {
             }
             _ => None,
         };
-        let learnt = functions::derive(frame, &self.terms, dropped, None).map_err(refused)?;
-        if study.method.penalty.is_none() {
-            let intercept = usize::from(study.method.intercept && study.is_first(role));
-            encode::refuse_too_many(frame, &self.terms, (is_contrasted(&study, role), intercept), dropped)
-                .map_err(own)?;
-        }
-        let design = encode::encode(frame, &self.terms, is_contrasted(&study, role), dropped).map_err(refused)?;
+        let (design, learnt) = design(&study, role, (frame, &self.terms[..], dropped), &mut notes).map_err(refused)?;
         let rows = design.matrix.nrows();
         if let Some(least) = self.policy.min_rows.filter(|least| (rows as u64) < *least) {
             return Err(Abort::Policy {
@@ -416,6 +417,50 @@ impl Prepared {
         });
         Ok(())
     }
+}
+
+/// How data are refused; `droppable` says that the study could leave incomplete rows out.
+fn refused(droppable: bool) -> impl Fn(DataError) -> Abort + Copy {
+    move |error| own(if droppable { error.droppable() } else { error })
+}
+
+/// The design matrix of the rows that are kept, and what functions took from them; `notes` gets what is odd about it.
+fn design(
+    study: &Study<Vertical>,
+    role: Role,
+    (frame, terms, dropped): (&mut Frame, &[Term], Option<&Mask>),
+    notes: &mut Vec<String>,
+) -> Result<(Design, Learnt), DataError> {
+    let contrasted = is_contrasted(study, role);
+    let learnt = functions::derive(frame, terms, dropped, None)?;
+    match study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => {
+            let unused = encode::drop_unused_levels(frame, terms, dropped)?;
+            notes.extend(unused.iter().map(|unused| format!("{role}: {unused}")));
+        }
+        // Nothing but the study decides there which levels there are.
+        VerticalGuarantee::Private(_) => {}
+    }
+    if study.method.penalty.is_none() {
+        let intercept = usize::from(study.method.intercept && study.is_first(role));
+        encode::refuse_too_many(frame, terms, (contrasted, intercept), dropped)?;
+    }
+    // What R would code of the whole table, where no other party had categorical columns.
+    let all = match study.method.intercept || study.is_first(role) {
+        true => Vec::new(),
+        false => encode::term_names(frame, terms, false, dropped)?,
+    };
+    let design = encode::encode(frame, terms, contrasted, dropped)?;
+    encode::refuse_same_names(&design.terms, &design.sources, INTERCEPT)?;
+    if all.len() > design.terms.len() {
+        let more = all.iter().filter(|name| !design.terms.contains(name)).map(|name| format!("`{name}`"));
+        notes.push(format!(
+            "{role}: categorical columns keep a reference level in a model without intercept; R's joint fit has {} too, unless \
+             a party before {role} has a categorical column",
+            more.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    Ok((design, learnt))
 }
 
 /// Parts the weights, the outcome and the offset of a party into those of its own fits and those that it sends to the leader.
@@ -516,6 +561,10 @@ pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
 fn folds(frame: &Frame, column: Option<&str>, count: u32, dropped: Option<&Mask>) -> Result<Vec<u32>, Abort> {
     let rows = frame.rows() - dropped.map_or(0, Mask::count);
     let Some(column) = column else {
+        if count as usize > rows {
+            let rows = counted(rows, "row");
+            return Err(Abort::OwnData(format!("{count} folds of {rows}; each fold needs at least one")));
+        }
         return Ok((0..rows as u32).map(|row| 1 + row % count).collect());
     };
     let numbers = outcome::numbers(frame, column, "folds", dropped).map_err(own)?;
@@ -529,3 +578,6 @@ fn folds(frame: &Frame, column: Option<&str>, count: u32, dropped: Option<&Mask>
     }
     Ok(folds)
 }
+
+#[cfg(test)]
+mod tests;

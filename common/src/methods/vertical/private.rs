@@ -71,7 +71,7 @@ fn foretold(outlook: &Outlook) -> Vec<String> {
         )
     });
     let cases: Vec<String> = cases.collect();
-    vec![
+    let first = [
         format!(
             "expected before the run, from public facts and assumptions, nothing computed from the data: the slopes miss the pooled \
              ones, as a share of their length, {}",
@@ -79,5 +79,6 @@ fn foretold(outlook: &Outlook) -> Vec<String> {
         ),
         format!("assumed: {}", outlook.assumed.words.join("; ")),
         outlook.comparison(),
-    ]
+    ];
+    first.into_iter().chain(outlook.rough()).collect()
 }

@@ -23,6 +23,12 @@ mod statistics;
 
 /// Significant digits of estimates, as `summary.glm` prints them.
 const DIGITS: usize = 4;
+
+/// What masks are to whoever receives them, and what their dealer knows.
+const OF_MASKS: &str = "Masked columns are uniform random numbers to a party that does not hold their mask. The dealer of the masks, which is \
+                        the coordinator unless the study names another, sees who is ready, how many rows and columns there are, phases and byte \
+                        counts, and no column, masked or not.";
+
 /// Columns whose reconstructible share is named in the text; all of them are in JSON and HTML.
 const NAMED_COLUMNS: usize = 5;
 /// A share below this is rounding of a column of which nothing was shown.
@@ -154,8 +160,11 @@ fn fit(report: &Report) -> Section {
     } else {
         let deviances = aligned(column(&[s.null_deviance, s.deviance], DIGITS + 1));
         let degrees = aligned([s.df_null, s.df_residual].map(whole).into());
-        for (name, (deviance, df)) in ["    Null", "Residual"].into_iter().zip(deviances.iter().zip(&degrees)) {
-            section = section.line(format!("{name} deviance: {deviance}  on {df}  degrees of freedom"));
+        // Those of a fit with a penalty are not known.
+        let degrees = degrees.iter().zip([s.df_null, s.df_residual]).map(|(df, known)| known.map(|_| df));
+        for (name, (deviance, df)) in ["    Null", "Residual"].into_iter().zip(deviances.iter().zip(degrees)) {
+            let on = df.map(|df| format!("  on {df}  degrees of freedom")).unwrap_or_default();
+            section = section.line(format!("{name} deviance: {deviance}{on}"));
         }
         if report.missing > 0 {
             let plural = if report.missing == 1 { "" } else { "s" };
@@ -373,14 +382,25 @@ fn disclosure(report: &Report) -> Section {
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
     let noised = is_noised(report);
     let kinds = |left: &Disclosure| kinds_left(left, noised).unwrap_or_else(|| left.kinds());
-    let columns = vec![
+    // A run behind masks sends no vectors; what it opens are the releases of the account.
+    let masked =
+        noised && all.iter().any(|(_, left)| left.declared.iter().any(|kind| kind == Declaration::Masked.name()));
+    let mut columns = vec![
         Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), report.colours()),
         Column::left("Seen by", of(&|role, _| peer(report, role, "the peer"))),
         Column::left("Kinds of values", of(&|_, left| kinds(left))).class("wrap"),
-        Column::right("Vectors", of(&|_, left| thousands(left.vectors))),
-        Column::right("Bytes", of(&|role, _| sent(role))),
-        Column::right("Rank disclosed", of(&|_, left| left.rank.to_string())),
     ];
+    match masked {
+        true => columns.extend([
+            Column::left("Opened with noise", of(&|role, _| released(report, role))).class("wrap"),
+            Column::right("Bytes", of(&|role, _| sent(role))),
+        ]),
+        false => columns.extend([
+            Column::right("Vectors", of(&|_, left| thousands(left.vectors))),
+            Column::right("Bytes", of(&|role, _| sent(role))),
+            Column::right("Rank disclosed", of(&|_, left| left.rank.to_string())),
+        ]),
+    }
     let section = Section::new("Who saw what")
         .page(html! { @for sentence in reconstructible(report) { p { strong { "No privacy: " } (sentence) "." } } })
         .table(columns.into_iter().map(Column::page_only).collect());
@@ -395,8 +415,12 @@ fn disclosure(report: &Report) -> Section {
         }),
     };
     let section = section.remark(html! {
+        @if masked {
+            (OF_MASKS)
+        } @else {
             "A vector has one value a row (" (thousands(report.statistics.nobs)) "). The coordinator sees who is ready, rounds and byte counts, and no data."
-        });
+        }
+    });
     all.iter().fold(section, |section, (role, left)| {
         let Some(picture) = plot::disclosure(role.unwrap_or(report.first()), &left.columns, report.colours()) else { return section };
         let caption = html! {
@@ -405,6 +429,19 @@ fn disclosure(report: &Report) -> Section {
         };
         section.page(html! { h3 { "Columns of " (party(*role)) } }).figure(Some(picture), caption)
     })
+}
+
+/// What a private run on shares let open of a party, by the releases that were charged.
+fn released(report: &Report, role: Option<Role>) -> String {
+    let account = report.privacy.of_or_own(role).and_then(Option::as_ref);
+    let mut labels: Vec<String> = Vec::new();
+    for release in account.and_then(Statement::charged).into_iter().flat_map(|charged| &charged.releases) {
+        let label = visible(&release.label);
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    if labels.is_empty() { UNDEFINED.to_string() } else { labels.join("; ") }
 }
 
 fn timings(report: &Report) -> Section {

@@ -59,7 +59,7 @@ const SUMMED: f64 = 1e-10;
 pub(super) struct Growth {
     first: Option<Vec<f64>>,
     last: Option<Vec<f64>>,
-    /// With how many of the partner's directions it is proved that there is no direction of recession. Directions are only added.
+    /// With how many of the partner's directions it is proved that there is no direction of recession. Directions are only added, or taken back for good.
     bounded_with: Option<usize>,
 }
 

@@ -26,8 +26,9 @@ use crate::study::{HeldColumn, Study, Vertical};
 use super::across::Across;
 use super::agree::{self, Agreement, Compared};
 use super::exchange::{self, Receiving, Sending};
-use super::fits::{Fits, Step as FitStep};
-use super::message::{Body, Held, HeldKind, Joint, JointKind, Results, Shared};
+use super::fits::{Abreast, First, Fits, MOST_EXCHANGES, Site, Step as FitStep};
+use super::message::{Body, Ended, Held, HeldKind, Joint, JointKind, Results, Shared};
+use super::meter::{Meter, metered_gram};
 use super::outcome::{self, VerticalFit};
 use super::prepare::{self, Encoded, Prepared};
 
@@ -124,6 +125,10 @@ pub(super) struct Work {
     pub(super) rng: ChaCha20Rng,
     pub(super) encoded: Encoded,
     pub(super) fits: Fits,
+    /// The fits of folds beside those, where there are some.
+    abreast: Option<Abreast>,
+    /// What own messages have shown of the block.
+    pub(super) meter: Meter,
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
     pub(super) inference: Option<exchange::Learnt>,
@@ -131,6 +136,8 @@ pub(super) struct Work {
     pub(super) peer: Option<Results>,
     pub(super) own_results: Option<Results>,
     pub(super) redone: bool,
+    /// Whether the fit goes on from the joint step of the present exchange.
+    pub(super) again: bool,
     /// Why no basis is exchanged for standard errors, where it is not the data.
     pub(super) no_inference: Option<String>,
     /// At the party that holds the outcome.
@@ -337,6 +344,7 @@ impl Work {
             return Err(Abort::Data("no column is left in the model, and there is no intercept".to_string()));
         }
         let fits = Fits::new(&study, (role, opening.peer), &prepared.policy, &encoded, peer_columns);
+        let intercept = study.method.intercept;
         let rotation = Digest::of(&[b"rotation".as_slice(), opening.seed.as_slice()].concat()).0;
         Ok(Work {
             role,
@@ -349,8 +357,10 @@ impl Work {
             study,
             peer_columns,
             rng: ChaCha20Rng::from_seed(rotation),
+            meter: Meter::new(&metered_gram(&encoded.block, intercept)),
             encoded,
             fits,
+            abreast: None,
             sending: None,
             receiving: None,
             inference: None,
@@ -358,6 +368,7 @@ impl Work {
             peer: None,
             own_results: None,
             redone: false,
+            again: false,
             no_inference,
             null_deviance: 0.0,
             dependent: Vec::new(),
@@ -373,7 +384,9 @@ impl Work {
             Place::Results { .. } | Place::Covariance { .. } => "exchanging results",
             Place::Over => "done",
         };
-        let (fit, round, certificate) = (self.fits.position(), self.fits.round(), self.fits.certificate());
+        let (fits, abreast) = (&self.fits, self.abreast.as_ref());
+        let fit = abreast.map_or_else(|| fits.position(), |abreast| abreast.position(fits));
+        let (round, certificate) = (fits.round(), fits.certificate());
         Progress { phase, fit, round, certificate }
     }
 
@@ -437,8 +450,7 @@ impl Work {
             Place::Fit | Place::Answer => self.build_fit()?,
             Place::Table => {
                 let before = self.received_squares();
-                let reading =
-                    self.read().ok_or_else(|| Abort::Bug("the projection exchange is singular".to_string()))?;
+                let reading = self.read().ok_or_else(|| self.without("the projection exchange is singular"))?;
                 let table = self.take_reading(reading, before);
                 self.after_table(table.dependent > 0);
                 Body::Table(table)
@@ -449,6 +461,10 @@ impl Work {
                 Body::Redo(self.set_aside)
             }
             Place::Redo => match self.drop_dependent() {
+                0 if self.again => {
+                    self.after_exchange();
+                    Body::Redo(0)
+                }
                 0 => {
                     self.place = Place::Results { answered: false };
                     return self.build();
@@ -490,13 +506,9 @@ impl Work {
                 self.take_basis(start, self.peer_columns, &basis, purpose == BasisPurpose::Path)?;
                 self.after_basis(start + u64::from(basis.rows), purpose)?;
             }
-            (Place::Fit | Place::Answer, Body::Partial(partial)) => {
-                self.fits.hear(&mut self.encoded, partial)?;
-                self.place = if self.place == Place::Answer { Place::Fit } else { Place::Answer };
-            }
-            (Place::Fit, Body::Ended(ended)) => {
-                self.fits.hear_end(&mut self.encoded, ended)?;
-                self.place = self.after_fits(ended.termination);
+            (Place::Fit | Place::Answer, body @ (Body::Partial(_) | Body::Folds(_)))
+            | (Place::Fit, body @ Body::Ended(_)) => {
+                self.absorb_fit(body)?;
             }
             (Place::Table, Body::Table(table)) if self.study.is_of_several() => {
                 self.take_earlier(&table)?;
@@ -524,6 +536,10 @@ impl Work {
             }
             (Place::Redo, Body::Redo(dependent)) => {
                 let dependent = dependent as usize;
+                if dependent == 0 && self.again {
+                    self.after_exchange();
+                    return Ok(());
+                }
                 if dependent == 0 || dependent > self.peer_columns {
                     let (what, expected) = ("columns to drop", "possible");
                     return Err(PeerFault::Value { what, expected, round: 0 }.into());
@@ -531,13 +547,14 @@ impl Work {
                 self.peer_columns -= dependent;
                 self.restart();
             }
-            (Place::Redo, body @ Body::Results(_)) => {
+            (Place::Redo, body @ Body::Results(_)) if !self.again => {
                 self.place = Place::Results { answered: false };
                 return self.absorb(body);
             }
             (Place::Results { answered }, Body::Results(results)) => {
                 let folds = self.fits.jobs().iter().filter(|job| job.fold.is_some()).count();
                 outcome::check_results(&self.study, &self.fits.fitted, folds, (self.role, self.peer_role), &results)?;
+                self.check_rows(&results)?;
                 self.peer = Some(results);
                 self.place = if answered { self.after_results() } else { Place::Results { answered: true } };
             }
@@ -568,6 +585,7 @@ impl Work {
             self.null_deviance = self.encoded.block.null_deviance(intercept);
         }
         self.fits.begin(&mut self.encoded)?;
+        self.fits.exchanges = self.infers() && !self.study.is_of_several();
         self.place = if self.study.needs_path() { Place::Largest { answered: false } } else { self.before_fits() };
         Ok(())
     }
@@ -582,11 +600,19 @@ impl Work {
         Ok(())
     }
 
-    fn before_fits(&self) -> Place {
+    fn before_fits(&mut self) -> Place {
         match self.study.uses_tables() && self.no_inference.is_none() {
             true => Place::Basis { start: 0, purpose: BasisPurpose::Path },
-            false => Place::Fit,
+            false => self.first_fit(),
         }
+    }
+
+    fn first_fit(&mut self) -> Place {
+        // The leader of several parties asks them one after the other.
+        if !self.study.is_of_several() {
+            self.abreast = Abreast::divide(&mut self.fits, &self.encoded.block);
+        }
+        Place::Fit
     }
 
     fn build_held(&mut self, what: HeldKind) -> Held {
@@ -599,7 +625,7 @@ impl Work {
             HeldKind::Offset => encoded.offset.clone().unwrap_or_default(),
             HeldKind::Scale => outcome::fold_totals(encoded, intercept),
             HeldKind::NullResidual => {
-                self.fits.meter_null_residual();
+                self.fits.meter_null_residual(&mut self.meter);
                 encoded.block.null_outgoing().to_vec()
             }
         };
@@ -620,7 +646,7 @@ impl Work {
                 encoded.block.set_spread(if spread > 0.0 { spread } else { 1.0 });
                 self.fits.set_fold_totals(held.values);
             }
-            HeldKind::NullResidual => encoded.block.take(held.values, 0.0),
+            HeldKind::NullResidual => drop(encoded.block.take(held.values, 0.0)),
             HeldKind::Offset => encoded.take_offset(held.values),
         }
         Ok(self.go_on_with_held()?)
@@ -644,7 +670,7 @@ impl Work {
         }
         let hidden = prepare::hidden(study, self.role, encoded.outcome.as_deref(), encoded.offset.as_deref());
         encoded.block.hide(hidden);
-        self.fits.measure_columns(&encoded.block);
+        self.meter = Meter::new(&metered_gram(&encoded.block, study.method.intercept));
         Ok(self.go_on_with_held()?)
     }
 
@@ -679,9 +705,17 @@ impl Work {
             BasisPurpose::Path => self.path_basis(start),
             BasisPurpose::Inference => self.inference_basis(start),
         };
-        let basis = basis.ok_or_else(|| Abort::Bug("no basis of the own columns".to_string()))?;
+        let basis = basis.ok_or_else(|| self.without("no basis of the own columns"))?;
         self.after_basis(start + u64::from(basis.rows), purpose)?;
         Ok(Body::Basis(basis))
+    }
+
+    /// Why there is no exchange: only rows without working weight leave none, which a fit that has converged does not have.
+    fn without(&self, what: &str) -> Abort {
+        match self.again {
+            true => Abort::Data("the fit came to no rest, and rows have run to probabilities of 0 and 1".to_string()),
+            false => Abort::Bug(what.to_string()),
+        }
     }
 
     fn after_basis(&mut self, end: u64, purpose: BasisPurpose) -> Result<(), Abort> {
@@ -689,7 +723,7 @@ impl Work {
             _ if end < self.encoded.block.rows() as u64 => Place::Basis { start: end, purpose },
             BasisPurpose::Path => {
                 self.settle_tables().ok_or_else(|| Abort::Bug("no tables after the basis".to_string()))?;
-                Place::Fit
+                self.first_fit()
             }
             BasisPurpose::Inference => Place::Table,
         };
@@ -702,7 +736,18 @@ impl Work {
         } else if self.sender() == self.second() {
             self.place = Place::Redo;
         } else {
-            self.place = Place::Results { answered: false };
+            self.after_exchange();
+        }
+    }
+
+    /// Refuses statistics of other rows than those of the fit: what a plain run has shown is counted by them.
+    fn check_rows(&self, results: &Results) -> Result<(), PeerFault> {
+        let rows = (self.encoded.block.rows() - self.encoded.unweighted) as u64;
+        match results.statistics.as_ref().is_some_and(|statistics| statistics.nobs != rows) {
+            true => {
+                Err(PeerFault::Value { what: "fit statistics", expected: "those of the rows of the fit", round: 0 })
+            }
+            false => Ok(()),
         }
     }
 
@@ -715,33 +760,111 @@ impl Work {
 
     /// Starts the fit again, with fewer columns at the second party.
     pub(super) fn restart(&mut self) {
-        self.fits.restart(&self.encoded.block);
         self.redone = true;
+        self.begin_again();
+    }
+
+    fn begin_again(&mut self) {
+        self.fits.restart(&self.encoded.block);
+        self.again = false;
         self.inference = None;
         self.across = Across::default();
         self.sending = None;
         self.place = Place::Fit;
     }
 
+    /// The lanes of folds, and the first lane, which is all there is where there are no others.
+    fn lanes(&mut self) -> (Option<&mut Abreast>, First<'_>) {
+        let Work { fits, encoded, meter, abreast, .. } = self;
+        let Encoded { block, folds, .. } = encoded;
+        (abreast.as_mut(), First { fits, site: Site { block, folds: folds.as_deref(), meter, other_rounds: 0 } })
+    }
+
+    /// Takes in what the partner says in a fit: in one that has lanes what all of them say, else the one.
+    fn absorb_fit(&mut self, body: Body) -> Result<(), Refusal> {
+        let (abreast, mut first) = self.lanes();
+        match (abreast, body) {
+            (Some(abreast), Body::Folds(folds)) => abreast.hear(&mut first, folds)?,
+            (None, Body::Partial(partial)) => first.fits.hear(&mut first.site, partial)?,
+            (None, Body::Ended(ended)) => {
+                first.fits.hear_end(&mut first.site, ended)?;
+                self.may_go_on(&ended)?;
+                self.place = self.after_fits(ended);
+                return Ok(());
+            }
+            _ => return Err(Refusal::Kind),
+        }
+        self.place = self.after_turn();
+        Ok(())
+    }
+
     fn build_fit(&mut self) -> Result<Body, Abort> {
-        Ok(match self.fits.speak(&mut self.encoded)? {
+        let (abreast, mut first) = self.lanes();
+        if let Some(abreast) = abreast {
+            let folds = abreast.speak(&mut first)?;
+            self.place = self.after_turn();
+            return Ok(Body::Folds(folds));
+        }
+        Ok(match first.fits.speak(&mut first.site)? {
             FitStep::Partial(partial) => {
-                self.place = if self.place == Place::Fit { Place::Answer } else { Place::Fit };
+                self.place = self.after_turn();
                 Body::Partial(partial)
             }
             FitStep::Ended(ended) => {
-                self.place = self.after_fits(ended.termination);
+                self.place = self.after_fits(ended);
                 Body::Ended(ended)
             }
         })
     }
 
-    fn after_fits(&self, termination: Termination) -> Place {
-        let inference = self.no_inference.is_none() && self.study.method.penalty.is_none();
-        if inference && termination == Termination::Converged {
+    /// Whose turn it is once something was said in a fit: that of the other, as long as any fit goes on.
+    fn after_turn(&mut self) -> Place {
+        match self.abreast.take_if(|abreast| !abreast.is_open()) {
+            Some(abreast) => {
+                abreast.join(&mut self.fits);
+                // Fits with folds have a penalty, and so no standard errors.
+                Place::Results { answered: false }
+            }
+            None if self.place == Place::Fit => Place::Answer,
+            None => Place::Fit,
+        }
+    }
+
+    /// Whether standard errors are to be had once a fit has converged.
+    fn infers(&self) -> bool {
+        self.no_inference.is_none() && self.study.method.penalty.is_none()
+    }
+
+    /// Refuses a partner that has a fit go on from an exchange which there is not, or time and again.
+    fn may_go_on(&self, ended: &Ended) -> Result<(), PeerFault> {
+        let may = self.fits.exchanges && self.fits.exchanged_for < MOST_EXCHANGES;
+        match ended.again && !may {
+            true => Err(PeerFault::Value { what: "the end of the iteration", expected: "possible", round: 0 }),
+            false => Ok(()),
+        }
+    }
+
+    fn after_fits(&mut self, ended: Ended) -> Place {
+        self.again = ended.again;
+        if self.infers() && (ended.again || ended.termination == Termination::Converged) {
             Place::Basis { start: 0, purpose: BasisPurpose::Inference }
         } else {
             Place::Results { answered: false }
         }
+    }
+
+    /// Once nobody has columns to set aside: the end of the fit, or where its rounds came to no rest, the joint step and further rounds.
+    fn after_exchange(&mut self) {
+        if !self.again {
+            self.place = Place::Results { answered: false };
+            return;
+        }
+        let step = self.inference.take().map(|learnt| learnt.inference.step);
+        if let Some(step) = step.filter(|step| step.iter().all(|value| value.is_finite())) {
+            let beta = self.encoded.block.beta() + step;
+            self.encoded.block.place(beta);
+        }
+        self.fits.exchanged_for += 1;
+        self.begin_again();
     }
 }

@@ -74,6 +74,9 @@ impl ErrorKind {
     }
 }
 
+/// Where a column is further from zero than one over this times its deviation, rounding decides whether it depends on others.
+const TOLD: f64 = 1e-5;
+
 /// A leverage is 1 when no more than this is missing.
 const ALONE: f64 = 1e-10;
 
@@ -95,6 +98,8 @@ pub struct Sender {
     transform: DMatrix<f64>,
     factor: DMatrix<f64>,
     rotation: DMatrix<f64>,
+    /// Against which it is judged whether a column depends on the receiver's.
+    lengths: Vec<f64>,
     with_centres: bool,
 }
 
@@ -132,7 +137,14 @@ impl Sender {
         let rotation = gaussian.qr().q();
         let mut transform = rotation.clone();
         factor.solve_upper_triangular_mut(&mut transform);
-        Some(Sender { transform, factor, rotation, with_centres })
+        // A column far from zero is long, and yet what it says is about its mean; but no more of it is told than rounding leaves.
+        let about_mean = |j: usize| {
+            let rows = columns.inner.column(j).into_iter().zip(columns.weights);
+            rows.map(|(x, weight)| weight * x * x).sum::<f64>().sqrt()
+        };
+        let lengths = factor.column_iter().enumerate().map(|(j, column)| about_mean(j).max(TOLD * column.norm()));
+        let lengths = lengths.collect();
+        Some(Sender { transform, factor, rotation, lengths, with_centres })
     }
 
     /// Rows `start..start + rows` of the basis.
@@ -167,8 +179,7 @@ impl Sender {
     /// Which of the sender's columns depend on the receiver's, given the R factor of the projected basis.
     pub fn dependent(&self, factor: &DMatrix<f64>) -> Vec<usize> {
         let projected = factor * self.rotation.transpose() * &self.factor;
-        let lengths: Vec<f64> = self.factor.column_iter().map(|column| column.norm()).collect();
-        let kept = linalg::independent_columns(&projected, Some(&lengths), 0, DEPENDENCE.sqrt() * 1e-3);
+        let kept = linalg::independent_columns(&projected, Some(&self.lengths), 0, DEPENDENCE.sqrt() * 1e-3);
         (0..self.factor.ncols()).filter(|j| !kept.contains(j)).collect()
     }
 
@@ -216,10 +227,10 @@ pub struct Reading {
     pub score: DVector<f64>,
     /// Sum of squares of the working residual that neither side's columns explain.
     pub residual: f64,
-    /// Own columns that depend on the basis; nothing else of the reading counts where there are any.
+    /// Own columns that depend on the basis; where any are set aside, nothing else of the reading counts.
     pub dependent: Vec<usize>,
-    /// Own covariance and Newton step.
-    pub inference: Inference,
+    /// Own covariance and Newton step; none where columns depend on each other to the last digit.
+    pub inference: Option<Inference>,
     /// That of the basis from the residuals.
     pub robust: Option<DMatrix<f64>>,
     /// Where it is asked for: the covariance of the coordinates of the basis, a row each, with the own coefficients.
@@ -379,20 +390,17 @@ impl Receiver {
         let factor = basis_last.view((p, p), (q, q)).into_owned();
         let score = factor.transpose() * basis_last.view((p, q + p), (q, 1)).column(0);
         let own_factor = own_last.view((q, q), (p, p)).into_owned();
-        let inference = if dependent.is_empty() {
-            let mut root = DMatrix::identity(p, p);
-            let mut step = own_last.view((q, q + p), (p, 1)).column(0).into_owned();
-            let solved =
-                own_factor.solve_upper_triangular_mut(&mut root) && own_factor.solve_upper_triangular_mut(&mut step);
-            if !solved {
-                return None;
-            }
-            Inference { root, step, robust: robust.own }
-        } else {
-            Inference { root: DMatrix::zeros(p, p), step: DVector::zeros(p), robust: None }
+        let mut root = DMatrix::identity(p, p);
+        let mut step = own_last.view((q, q + p), (p, 1)).column(0).into_owned();
+        let solved =
+            own_factor.solve_upper_triangular_mut(&mut root) && own_factor.solve_upper_triangular_mut(&mut step);
+        let inference = match solved {
+            true => Some(Inference { root, step, robust: robust.own }),
+            false if dependent.is_empty() => return None,
+            false => None,
         };
         let residual = own_last[(q + p, q + p)].powi(2);
-        let across = match (self.across && dependent.is_empty(), self.errors.is_model()) {
+        let across = match (self.across && inference.is_some(), self.errors.is_model()) {
             (false, _) => None,
             (true, true) => across(&beside(&basis, &reported), q, p),
             (true, false) => robust.across,
@@ -537,9 +545,9 @@ mod tests {
                 receiver.push(to, start, sender.rows(from, start, rows), &working);
             }
             let reading = receiver.finish(to, &working).unwrap();
-            let learnt = sender.learn(&reading.factor, &reading.score).unwrap();
+            let (learnt, received) = (sender.learn(&reading.factor, &reading.score).unwrap(), reading.inference.unwrap());
             prop_assert!(reading.dependent.is_empty() && sender.dependent(&reading.factor).is_empty());
-            let (a, b) = if alice_sends { (&learnt, &reading.inference) } else { (&reading.inference, &learnt) };
+            let (a, b) = if alice_sends { (&learnt, &received) } else { (&received, &learnt) };
             let check = |inference: &Inference, start: usize, size: usize| {
                 let expected = covariance.view((start, start), (size, size));
                 let got = &inference.root * inference.root.transpose();
@@ -571,7 +579,11 @@ mod tests {
             let mut receiver = Receiver::new(2, &at_alice, false, kind);
             receiver.push(&at_alice, 0, sender.rows(&at_bob, 0, n), &working);
             let reading = receiver.finish(&at_alice, &working).unwrap();
-            assert_eq!((reading.robust.is_some(), reading.inference.robust.is_some()), (defined, defined), "{kind:?}");
+            assert_eq!(
+                (reading.robust.is_some(), reading.inference.unwrap().robust.is_some()),
+                (defined, defined),
+                "{kind:?}"
+            );
         }
     }
 

@@ -4,7 +4,8 @@
 //! What the partner sends are vectors in the column space of its block, so the difference of two of them is a direction
 //! in which the partner could go. The leader minimises the objective over its own coefficients and such directions
 //! together, and sends its part of the minimum; the partner's exact answer lowers the objective further and shows one
-//! more direction. The objective therefore never rises, with no safeguard, and once the partner has shown as many
+//! more direction. The objective therefore never rises, but by rounding of
+//! the partner's predictions (see [`Shown::distrust`]), and once the partner has shown as many
 //! directions as it has columns the leader's minimum is the joint one.
 //!
 //! Digits: the minimisation starts at the vector that came, not at its projection on the directions, and the partner's
@@ -61,6 +62,10 @@ const MAX_STEPS: usize = 12;
 pub struct Shown {
     partners: Vec<Partner>,
     directions: Vec<Direction>,
+    /// How many there were before the last vectors came.
+    before: usize,
+    /// No further ones are taken.
+    closed: bool,
     own: Option<Definite>,
     /// For vectors of partners.
     spares: Spares,
@@ -136,9 +141,20 @@ impl Shown {
         Shown {
             partners: most.iter().map(partner).collect(),
             directions: Vec::new(),
+            before: 0,
+            closed: false,
             own: None,
             spares: Spares::default(),
         }
+    }
+
+    /// The objective rose, which it cannot do along directions that are the partners': the last ones are rounding of predictions whose
+    /// terms are far larger than they are, as those of columns that nearly depend on each other. They are taken back, and no further
+    /// ones are taken, since what comes now is smaller still.
+    pub fn distrust(&mut self) {
+        let last = self.directions.len().saturating_sub(1);
+        self.directions.truncate(if self.closed { last } else { self.before });
+        self.closed = true;
     }
 
     /// Takes vectors in, one of each partner: what is new in its change is one more direction.
@@ -147,6 +163,10 @@ impl Shown {
     /// parties' columns are; what was taken out is remembered, since only the rest of a direction plus that is
     /// something the partner can choose.
     pub fn take(&mut self, block: &Block, vectors: &[&Values]) {
+        if self.closed {
+            return;
+        }
+        self.before = self.directions.len();
         let changes = vectors.iter().enumerate();
         let mut new: Vec<Change> =
             changes.filter_map(|(partner, vector)| self.change(block.columns(), partner, vector)).collect();

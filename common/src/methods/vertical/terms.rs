@@ -71,7 +71,8 @@ pub struct PenaltyTerms {
     /// Folds of cross-validation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cv: Option<u32>,
-    /// The column, held by all parties, that says which fold a row is in; else row number modulo `cv`, plus 1.
+    /// The column, held by all parties, that says which fold a row is in; else row number modulo `cv`, plus 1, where rows are numbered from 0
+    /// in the byte order of their ids, without ids in the order of the file, and after a match in that of the match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<String>,
 }

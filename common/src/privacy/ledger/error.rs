@@ -17,18 +17,25 @@ pub enum LedgerError {
         sequence: u64,
     },
     /// The chain is shorter than it was, or another one.
-    #[error(
-        "the privacy ledger was rolled back or replaced: it has {found} records, its anchor knows record {expected}"
-    )]
+    #[error("{ledger} was rolled back or replaced: it has {found} records, {anchor} knows record {expected}")]
     RolledBack {
+        /// Which ledger.
+        ledger: String,
+        /// Which anchor.
+        anchor: String,
         /// Record of the anchor.
         expected: u64,
         /// Records found.
         found: u64,
     },
     /// The chain has records, but the anchor is gone.
-    #[error("the anchor of the privacy ledger is missing, so a rollback could not be seen: restore it")]
-    NoAnchor,
+    #[error("{anchor} is missing, so a rollback of {ledger} could not be seen: restore it")]
+    NoAnchor {
+        /// Which ledger.
+        ledger: String,
+        /// Which anchor.
+        anchor: String,
+    },
     /// Stored bytes do not have the recorded digest.
     #[error("stored bytes of the privacy ledger were changed: {name}")]
     Changed {
@@ -230,7 +237,7 @@ impl LedgerError {
             LedgerError::NotPlanned { .. } | LedgerError::NoSuchRelease { .. } => Exit::Internal,
             LedgerError::Broken { .. }
             | LedgerError::RolledBack { .. }
-            | LedgerError::NoAnchor
+            | LedgerError::NoAnchor { .. }
             | LedgerError::Changed { .. }
             | LedgerError::NotStarted
             | LedgerError::Exists { .. }

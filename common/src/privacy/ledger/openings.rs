@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::state::{Entry, Openings};
 use super::{Ledger, LedgerError, PersonDigests, Storage, Transaction, plain_blob};
+use crate::secure::open::Earlier;
 
 /// The rows of a table, by digests of their identifiers.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +64,15 @@ pub struct Before {
     pub runs: u64,
     /// Their numbers.
     pub numbers: u64,
+    /// Of these, those of runs that were not sealed.
+    pub plain: u64,
+}
+
+impl Before {
+    /// As limits count it.
+    pub fn earlier(&self) -> Earlier {
+        Earlier { numbers: self.numbers, plain: self.plain }
+    }
 }
 
 impl<S: Storage> Ledger<S> {

@@ -568,6 +568,8 @@ impl State {
         others.fold(Before::default(), |before, (_, opened)| Before {
             runs: before.runs + 1,
             numbers: before.numbers.saturating_add(opened.numbers),
+            // A sealed run always says of which rows its table is.
+            plain: before.plain.saturating_add(if opened.rows_digest.is_none() { opened.numbers } else { 0 }),
         })
     }
 }

@@ -88,6 +88,11 @@ pub trait Storage {
     fn name(&self) -> String {
         "the privacy ledger".to_owned()
     }
+
+    /// What messages call the ledger and its anchor where they are about both.
+    fn places(&self) -> [String; 2] {
+        ["the privacy ledger", "its anchor"].map(str::to_owned)
+    }
 }
 
 /// A storage that failed.
@@ -100,7 +105,9 @@ pub enum StorageError {
         place: String,
     },
     /// No space.
-    #[error("the disk with the privacy ledger {place} is full: nothing was released")]
+    #[error(
+        "the disk with the privacy ledger {place} is full: what could not be stored was not released; make room and give the same command again"
+    )]
     Full {
         /// Which ledger.
         place: String,

@@ -615,8 +615,9 @@ fn changes_to_the_chain_are_seen() {
     assert_eq!(reopen(&|disk| drop(disk.records.remove(1))), Err(LedgerError::Broken { sequence: 2 }));
     // An older copy put back.
     let cut = |disk: &mut Disk| disk.records.truncate(2);
-    assert_eq!(reopen(&cut), Err(LedgerError::RolledBack { expected: 4, found: 2 }));
-    assert_eq!(reopen(&|disk| disk.records.clear()), Err(LedgerError::RolledBack { expected: 4, found: 0 }));
+    assert!(matches!(reopen(&cut), Err(LedgerError::RolledBack { expected: 4, found: 2, .. })));
+    let emptied = reopen(&|disk| disk.records.clear());
+    assert!(matches!(emptied, Err(LedgerError::RolledBack { expected: 4, found: 0, .. })));
     // A whole other chain, consistent in itself.
     let rebuilt = |disk: &mut Disk| {
         let mut previous = Anchor::default();
@@ -626,7 +627,7 @@ fn changes_to_the_chain_are_seen() {
         }
     };
     assert!(matches!(reopen(&rebuilt), Err(LedgerError::RolledBack { expected: 4, .. })));
-    assert_eq!(reopen(&|disk| disk.anchor = None), Err(LedgerError::NoAnchor));
+    assert!(matches!(reopen(&|disk| disk.anchor = None), Err(LedgerError::NoAnchor { .. })));
     // Stored bytes.
     let bytes = |disk: &mut Disk| disk.blobs.get_mut("received/run/0").unwrap()[0] ^= 1;
     assert!(matches!(reopen(&bytes), Err(LedgerError::Changed { .. })));
@@ -654,7 +655,7 @@ fn a_chain_is_not_started_over() {
     drop(ledger);
     assert_eq!(Ledger::create(memory.clone()).map(|_| ()), Err(LedgerError::Exists { records: 2 }));
     memory.disk.borrow_mut().records.clear();
-    assert!(matches!(Ledger::create(memory).map(|_| ()), Err(LedgerError::RolledBack { expected: 2, found: 0 })));
+    assert!(matches!(Ledger::create(memory).map(|_| ()), Err(LedgerError::RolledBack { expected: 2, found: 0, .. })));
 }
 
 #[test]

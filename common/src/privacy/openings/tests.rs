@@ -51,16 +51,16 @@ fn numbers_add_up_over_runs_of_a_data_set_and_over_no_other() {
     first.open(&opens(40, 100)).unwrap();
     // Of one run the last number counts, which has those before in it.
     first.open(&opens(60, 100)).unwrap();
-    assert_eq!(before(&memory, "claims"), Before { runs: 1, numbers: 60 });
+    assert_eq!(before(&memory, "claims"), Before { runs: 1, numbers: 60, plain: 0 });
     let mut second = account(&memory, "r2", "claims", 0..100);
     second.open(&opens(40, 100)).unwrap();
-    let refused = Refusal::Opened { opened: 101, before: 100, most: 100, unknowns: 200 };
+    let refused = Refusal::Opened { opened: 101, before: 100, plain: 0, most: 100, unknowns: 200 };
     let mut third = account(&memory, "r3", "claims", 0..100);
     assert_eq!(third.may_open(&opens(1, 100)), Err(NotOpened::Limit(refused.clone())));
     assert_eq!(third.open(&opens(1, 100)), Err(NotOpened::Limit(refused)));
-    assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 100 });
+    assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 100, plain: 0 });
     account(&memory, "r4", "visits", 0..100).open(&opens(100, 100)).unwrap();
-    assert_eq!(before(&memory, "visits"), Before { runs: 1, numbers: 100 });
+    assert_eq!(before(&memory, "visits"), Before { runs: 1, numbers: 100, plain: 0 });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Reports of sealed fits.
 
 use super::*;
+use crate::methods::vertical::report::sealed::size_in_words;
 
 /// The two parties' own reports of a sealed fit of ten columns.
 fn sealed() -> (Report, Report) {
@@ -59,11 +60,11 @@ Ended:     converged (one exchange)
 Privacy:   sealed: no value of a row left in a readable form, and only declared tables opened; this
            rests on a peer that follows the protocol and on a dealer that colludes with neither
            party
-           alice: opened to bob: bob's part of the solution with its covariance, and two sums (5 x
-                  7: 37 numbers beside 2,210 unknown values)
+           alice: opened to bob: bob's part of the solution with its covariance, and two sums (37
+                  numbers beside 2,210 unknown values)
            alice: of alice's columns bob learns how well they together explain its own, and how its
                   own relate to alice's column means and, where it holds the outcome, to alice's
-                  part of the linear predictor
+                  part of the linear predictor (else to what alice's columns leave of it)
            bob: opened to alice: cross-products of both blocks (6 x 5: 30 numbers beside 2,210
                 unknown values)
            bob: alice could predict, from the columns of alice and what opened (R squared): s2
@@ -79,6 +80,48 @@ Left:      alice: 37 numbers that opened, 35,412 bytes in all; declared: masked 
         let own = text(report);
         assert!(own.contains("Privacy:   sealed: no value of a row left"), "{own}");
     }
+}
+
+#[test]
+fn a_size_is_told_only_where_it_is_how_many_numbers_opened() {
+    let words = |size: [u64; 2], numbers: u64| {
+        let (what, [rows, columns]) = (String::new(), size);
+        size_in_words(&Opened { what, rows, columns, numbers, unknowns: 1, to: Role::Bob })
+    };
+    assert_eq!(words([6, 5], 30), "6 x 5: 30 numbers");
+    assert_eq!(words([5, 7], 37), "37 numbers");
+    assert_eq!(words([1, 1], 1), "1 number");
+    let (alice, bob) = sealed();
+    let page = html(&merge(&alice, &bob).unwrap());
+    assert!(page.contains("6 x 5") && !page.contains("5 x 7"), "{page}");
+}
+
+#[test]
+fn a_page_of_a_private_fit_behind_masks_lists_what_opened_and_what_the_dealer_knows() {
+    let (mut alice, _) = pair();
+    (alice.mode, alice.termination) = (Mode::Private, Termination::FixedRounds);
+    alice.privacy = PerParty::Own(Some(account("noised table", 3.0, 2)));
+    alice.disclosure = PerParty::Own(Disclosure {
+        vectors: 0,
+        rank: 0,
+        declared: vec!["masked columns".into()],
+        columns: Vec::new(),
+        opened: Vec::new(),
+    });
+    let page = html(&alice);
+    assert!(page.contains("Opened with noise") && page.contains("The dealer of the masks"), "{page}");
+    for wrong in ["Rank disclosed", "rounds and byte counts, and no data"] {
+        assert!(!page.contains(wrong), "{wrong}: {page}");
+    }
+}
+
+#[test]
+fn degrees_of_freedom_that_nobody_knows_are_left_out() {
+    let (mut alice, _) = pair();
+    alice.statistics.df_residual = None;
+    let shown = text(&alice);
+    let residual = shown.lines().find(|line| line.starts_with("Residual deviance:")).unwrap();
+    assert!(!residual.contains("degrees of freedom") && shown.contains("degrees of freedom"), "{shown}");
 }
 
 #[test]
@@ -120,6 +163,22 @@ fn a_sealed_fit_that_is_led_by_gradients_says_how_many_opened_and_shows_their_co
     }
     assert!(html(&alice).contains("at which one opened to alice"));
     assert!(html(&bob).contains("Not known on this side: the gradients opened to alice."));
+}
+
+#[test]
+fn r_squared_of_a_fit_by_gradients_counts_cross_products_alone_and_is_called_no_upper_bound() {
+    let (_, mut bob) = sealed();
+    let words = |shown: String| shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "this is no upper bound: the gradients and the weighted cross-products of a binomial fit, and what follows from them, let alice \
+                predict more";
+    for shown in [text(&bob), html(&bob)] {
+        assert!(!words(shown.clone()).contains("upper bound"), "{shown}");
+    }
+    (bob.family, bob.rounds) = (StatedFamily::Binomial, 3);
+    for shown in [text(&bob), html(&bob)] {
+        let shown = words(shown);
+        assert!(shown.contains(says) && shown.contains("the cross-products of both blocks alone"), "{shown}");
+    }
 }
 
 #[test]

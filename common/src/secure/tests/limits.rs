@@ -1,7 +1,7 @@
 //! Budgets and limits.
 
 use crate::secure::budget;
-use crate::secure::open::{Limits, Refusal, Rows, effective_rows, entropy, rarer_value};
+use crate::secure::open::{Earlier, Limits, Refusal, Rows, effective_rows, entropy, rarer_value};
 use crate::secure::ring::{LARGEST_FIXED, Width};
 
 #[test]
@@ -114,13 +114,17 @@ fn rows_and_openings_are_limited() {
     assert_eq!(limits.rows(Rows::All, 119, 12), Err(refused));
     assert!(limits.rows(Rows::All, 119, u64::MAX).is_err());
     // 100 rows, 5 and 5 columns: 500 unknowns, 250 may open.
-    assert_eq!(limits.opened(0, 250, 100, [5, 5]), Ok(250));
-    assert_eq!(limits.opened(220, 30, 100, [5, 8]), Ok(250));
+    let before = |numbers, plain| Earlier { numbers, plain };
+    assert_eq!(limits.opened(before(0, 0), 250, 100, [5, 5]), Ok(250));
+    assert_eq!(limits.opened(before(220, 0), 30, 100, [5, 8]), Ok(250));
+    let refused = limits.opened(before(220, 200), 31, 100, [8, 5]).unwrap_err();
+    assert_eq!(refused, Refusal::Opened { opened: 251, before: 220, plain: 200, most: 250, unknowns: 500 });
     assert_eq!(
-        limits.opened(220, 31, 100, [8, 5]),
-        Err(Refusal::Opened { opened: 251, before: 220, most: 250, unknowns: 500 })
+        refused.to_string(),
+        "251 numbers would be open, 220 of them by earlier runs on the same data set (200 by runs that were not sealed, which \
+         show whole vectors), at most 250 may be of 500 unknown values"
     );
-    assert!(limits.opened(u64::MAX, 1, u64::MAX, [u64::MAX, 2]).is_err());
+    assert!(limits.opened(before(u64::MAX, 0), 1, u64::MAX, [u64::MAX, 2]).is_err());
 }
 
 #[test]

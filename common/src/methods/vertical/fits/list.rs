@@ -6,7 +6,7 @@ use super::super::block::{Block, Tables};
 use super::super::message::FitEnd;
 use super::super::penalty::{self, Penalty};
 use super::super::prepare::Encoded;
-use super::{Fits, Fitted, Job};
+use super::{Fits, Fitted, Job, Site};
 use crate::fit::Termination;
 use crate::glm::Family;
 use crate::linalg::Values;
@@ -43,7 +43,7 @@ impl Fits {
     pub(in super::super) fn begin(&mut self, encoded: &mut Encoded) -> Result<(), Abort> {
         let intercept = self.study.method.intercept;
         let block = &mut encoded.block;
-        self.base_weights = block.outcome().weights.clone();
+        self.base_weights = block.outcome().weights.clone().map(Values::from);
         self.base_spread = block.outcome().spread;
         if self.study.needs_path() {
             self.own_largest = self.null_gradient(block, intercept);
@@ -92,17 +92,17 @@ impl Fits {
     }
 
     /// Prepares the block for the present fit.
-    pub(super) fn enter(&mut self, encoded: &mut Encoded) -> Result<bool, Abort> {
+    pub(super) fn enter(&mut self, site: &mut Site<'_>) -> Result<bool, Abort> {
         let job = self.jobs.get(self.current).copied();
         let Some(job) = job else {
             return Err(Abort::Bug("no fit is left".to_string()));
         };
         let before = self.current.checked_sub(1).and_then(|index| self.jobs.get(index));
         let same_rows = before.is_some_and(|before| before.fold == job.fold);
-        let block = &mut encoded.block;
+        let block = &mut *site.block;
         if !same_rows && !(self.restarted && self.current == 0) {
             if let Some(fold) = job.fold {
-                let folds = encoded.folds.as_ref().ok_or_else(|| Abort::Bug("no folds".to_string()))?;
+                let folds = site.folds.ok_or_else(|| Abort::Bug("no folds".to_string()))?;
                 let base = self.base_weights.as_ref();
                 let kept = folds
                     .iter()
@@ -125,16 +125,18 @@ impl Fits {
             }
             block.place(start);
         }
+        let warm = same_rows || (self.restarted && self.current == 0);
         if let (Some(lambda), Some(terms)) = (job.lambda, &self.study.method.penalty) {
             let spread = if block.outcome().family == Family::Gaussian { block.outcome().spread } else { 1.0 };
-            let units = block.units();
-            block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, units)));
+            if !warm || self.units.is_empty() {
+                self.units = block.units();
+            }
+            block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, self.units.clone())));
         }
         self.reset_rounds();
         if job.fold.is_none() {
             self.trace.clear();
         }
-        let warm = same_rows || (self.restarted && self.current == 0);
         if let Some(followers) = &mut self.followers {
             followers.begin(warm);
         }
@@ -142,11 +144,11 @@ impl Fits {
     }
 
     /// Keeps what the fit that just ended leaves.
-    pub(super) fn leave(&mut self, encoded: &mut Encoded, termination: Termination) {
+    pub(super) fn leave(&mut self, site: &mut Site<'_>, termination: Termination) {
         let Some(job) = self.jobs.get(self.current).copied() else {
             return;
         };
-        let block = &encoded.block;
+        let block = &*site.block;
         match job.fold {
             None => {
                 let mut beta = block.beta().clone();
@@ -159,7 +161,7 @@ impl Fits {
                 self.fitted.push(Fitted { beta, end, loss: self.loss, change: self.change, termination });
             }
             Some(fold) => {
-                let Some(folds) = &encoded.folds else { return };
+                let Some(folds) = site.folds else { return };
                 let base = self.base_weights.as_ref();
                 let weight = |i: usize| {
                     if folds[i] == fold { base.map_or(1.0, |base| base[i]) } else { 0.0 }

@@ -70,6 +70,9 @@ pub enum MovedBy {
     Cut,
 }
 
+/// An error of a run on shares up to which the foretold one is near.
+const ROUGH: f64 = 0.5;
+
 impl MovedBy {
     fn is_rounds(&self) -> bool {
         match self {
@@ -218,6 +221,24 @@ impl Outlook {
         }
     }
 
+    /// Whether a figure is rough: the error of a run on shares is foretold for noise that is small beside the table.
+    fn is_rough(&self, error: f64) -> bool {
+        // What is not finite is as large as anything.
+        !self.moved_by.is_rounds() && !(error <= ROUGH)
+    }
+
+    /// What figures above one half say, in a sentence; none where there is no such figure.
+    pub fn rough(&self) -> Option<String> {
+        let rough = self.cases.iter().any(|case| self.is_rough(case.relative_error));
+        rough.then(|| {
+            format!(
+                "figures above {:.0} % are rough ones: they say that the error of this run is more than half of what is sought, not by how much, \
+                 and with a larger epsilon such a figure may rise before it falls",
+                100.0 * ROUGH
+            )
+        })
+    }
+
     /// What a reader of the result must know first: that the error is expected to be as large as what is sought, or that intervals would
     /// miss. From the plan alone.
     pub fn caution(&self) -> Option<Caution> {
@@ -229,7 +250,8 @@ impl Outlook {
         // What is not finite is as large as anything.
         let noise = (!(worst.relative_error < 1.0)).then(|| {
             let banner = if self.relative_error < 1.0 { MAYBE_NOISE } else { MOSTLY_NOISE };
-            let size = format!("{:.0} %", 100.0 * worst.relative_error);
+            let rough = if self.is_rough(worst.relative_error) { " (a rough figure, as any above one half)" } else { "" };
+            let size = format!("{:.0} %{rough}", 100.0 * worst.relative_error);
             let reason = format!(
                 "its plan foretold, from public facts alone, that the slopes miss the pooled ones by {size} of their length at a \
                  correlation of {} between columns; more rows, fewer columns or a larger epsilon make it less, and `privacy plan` says by how much",

@@ -322,6 +322,12 @@ fn without_a_declared_correlation_several_are_shown_and_bias_is_not_ruled_out() 
     let small = outlook(400, 1.0, None);
     assert!(small.better_alone && small.comparison().contains("even if any two columns have correlation 0.6"));
     assert!(small.cases.iter().all(|case| case.relative_error_alone > 0.05));
+    // Of a run on shares figures above one half are called rough.
+    let shares = Outlook { moved_by: MovedBy::Table, ..small.clone() };
+    assert!(shares.cases.iter().any(|case| case.relative_error > 0.5), "{:?}", shares.cases);
+    assert!(small.rough().is_none() && shares.rough().unwrap().starts_with("figures above 50 % are rough ones"));
+    let known = Outlook { moved_by: MovedBy::Table, ..large };
+    assert_eq!(known.rough().is_some(), known.cases.iter().any(|case| case.relative_error > 0.5));
     // Below epsilon 10 as well.
     assert!(outlook(100_000, 3.0, None).biased);
 }

@@ -238,6 +238,7 @@ fn record(body: &Body) -> Option<Vec<u8>> {
         | Body::LargestGradient(_)
         | Body::Partial(_)
         | Body::Ended(_)
+        | Body::Folds(_)
         | Body::Basis(_)
         | Body::Table(_)
         | Body::Redo(_)

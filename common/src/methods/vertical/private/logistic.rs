@@ -254,7 +254,8 @@ impl Logistic {
                 return without_masks(held);
             }
             Abort::Unreachable(format!(
-                "{} goes on with masks that were lost here when the process ended; start both again, and both get fresh ones",
+                "{} goes on with masks that were lost here when the process ended; start both again, and `coordinator serve` where \
+                 it has ended: both get fresh ones",
                 self.pair.peer()
             ))
         })

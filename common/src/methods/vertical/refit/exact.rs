@@ -378,16 +378,18 @@ impl Exact {
             let dependent: Vec<&str> = staying().filter(in_table).filter(|place| !estimated(place)).map(name).collect();
             if !dependent.is_empty() {
                 let party = block.party;
+                let depends = if dependent.len() == 1 { "it depends" } else { "they depend" };
                 notes.push(format!(
-                    "{party}: {} not estimated, since it depends on other columns of the model",
+                    "{party}: {} not estimated, since {depends} on other columns of the model",
                     list(dependent)
                 ));
             }
             let absent: Vec<&str> = staying().filter(|place| !in_table(place)).map(name).collect();
             if !absent.is_empty() {
+                let them = if absent.len() == 1 { "it" } else { "them" };
                 notes.push(format!(
-                    "{}: {} not estimated, since the fit had set it aside as constant or dependent on other columns of {0}, so that the \
-                     table does not have it",
+                    "{0}: {1} not estimated, since the fit had set {them} aside as constant or dependent on other columns of {0}, so that \
+                     the table does not have {them}",
                     block.party,
                     list(absent)
                 ));

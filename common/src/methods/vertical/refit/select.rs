@@ -24,7 +24,7 @@ pub enum Columns {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// A name that stands in no term of the fit.
-    #[error("no column or term of the fit is called `{}`{}", name.escape_debug(), nearest.as_ref().map(|name| format!("; did you mean `{}`?", name.escape_debug())).unwrap_or_default())]
+    #[error("no column or term of the fit is called `{}`{}", shown(name), nearest.as_ref().map(|name| format!("; did you mean `{}`?", shown(name))).unwrap_or_default())]
     Unknown {
         /// The name.
         name: String,
@@ -38,7 +38,7 @@ pub enum SelectError {
     #[error("no column is left in the model")]
     Nothing,
     /// A list of names that cannot be read.
-    #[error("`{}` is no list of names: {problem}", text.escape_debug())]
+    #[error("`{}` is no list of names: {problem}", shown(text))]
     List {
         /// The list.
         text: String,
@@ -77,9 +77,31 @@ impl Columns {
 fn known(names: &[String], all: &[Named]) -> Result<(), SelectError> {
     let unknown = names.iter().find(|name| !all.iter().any(|term| term.is(name) || term.has(name)));
     let Some(name) = unknown else { return Ok(()) };
-    let known = all.iter().flat_map(|term| term.columns.iter().chain([&term.name, &term.label]));
-    let nearest = data::nearest(name, known.map(String::as_str));
+    let known = || all.iter().flat_map(|term| term.columns.iter().chain([&term.name, &term.label]));
+    // A product of the same factors in another order is nearer than any other name.
+    let product = known().find(|known| name.contains(':') && factors(known) == factors(name)).cloned();
+    let nearest = product.or_else(|| data::nearest(name, known().map(String::as_str)));
     Err(SelectError::Unknown { name: name.clone(), nearest })
+}
+
+/// The parts of a product, sorted.
+fn factors(name: &str) -> Vec<&str> {
+    let mut factors: Vec<&str> = name.split(':').collect();
+    factors.sort_unstable();
+    factors
+}
+
+/// A name as it may be shown on a terminal: quotes and backslashes as they are, and without control characters.
+fn shown(name: &str) -> String {
+    let mut shown = String::new();
+    for letter in name.chars() {
+        match letter {
+            // Accents that follow their letter are no marks of their own.
+            '\\' | '"' | '\'' | '\u{300}'..='\u{36f}' => shown.push(letter),
+            _ => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
 }
 
 /// A term with all its names.
@@ -154,4 +176,32 @@ pub fn names(text: &str) -> Result<Vec<String>, SelectError> {
         return Err(wrong("a name is empty"));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_in_another_order_is_suggested_and_names_are_shown_as_they_are() {
+        let named = |name: &str, label: &str, columns: &[&str]| Named {
+            name: name.to_string(),
+            label: label.to_string(),
+            columns: columns.iter().map(ToString::to_string).collect(),
+        };
+        let all = [
+            named("age", "age", &["age"]),
+            named("sexmale:age", "sex:age", &["sex", "age"]),
+            named("a\\b\"", "a\\b\"", &["a\\b\""]),
+        ];
+        let said = |name: &str| known(&[name.to_string()], &all).unwrap_err().to_string();
+        assert_eq!(said("age:sex"), "no column or term of the fit is called `age:sex`; did you mean `sex:age`?");
+        assert_eq!(
+            said("age:sexmale"),
+            "no column or term of the fit is called `age:sexmale`; did you mean `sexmale:age`?"
+        );
+        assert!(said("agee").ends_with("did you mean `age`?"), "{}", said("agee"));
+        assert!(said("a\\b\"c").ends_with("is called `a\\b\"c`; did you mean `a\\b\"`?"), "{}", said("a\\b\"c"));
+        assert!(said("x\u{1b}[2J").starts_with("no column or term of the fit is called `x\\u{1b}[2J`"));
+    }
 }

@@ -34,7 +34,7 @@ fn of_first([first, second]: [Role; 2], opened: bool) -> String {
     }
     format!(
         "of {first}'s columns {second} learns how well they together explain its own, and how its own relate to {first}'s column means and, \
-         where it holds the outcome, to {first}'s part of the linear predictor"
+         where it holds the outcome, to {first}'s part of the linear predictor (else to what {first}'s columns leave of it)"
     )
 }
 
@@ -83,14 +83,29 @@ pub(super) fn course(report: &Report, section: Section) -> Section {
 /// A table in words: its size, how many numbers, and how many unknown values they are about.
 pub fn opened_in_words(opened: &Opened) -> String {
     format!(
-        "{} ({} x {}: {} {} beside {} unknown values)",
+        "{} ({} beside {} unknown values)",
         visible(&opened.what),
-        thousands(opened.rows),
-        thousands(opened.columns),
-        thousands(opened.numbers),
-        if opened.numbers == 1 { "number" } else { "numbers" },
-        thousands(opened.unknowns),
+        size_in_words(opened),
+        thousands(opened.unknowns)
     )
+}
+
+/// How many numbers something is, after its size where that is their number.
+pub fn size_in_words(opened: &Opened) -> String {
+    let numbers = match opened.numbers {
+        1 => "1 number".to_string(),
+        numbers => format!("{} numbers", thousands(numbers)),
+    };
+    match shape(opened).filter(|_| opened.numbers != 1) {
+        Some(shape) => format!("{shape}: {numbers}"),
+        None => numbers,
+    }
+}
+
+/// The size of a table; none of what is no table with a number in each cell, as a triangle or several tables together.
+fn shape(opened: &Opened) -> Option<String> {
+    let whole = opened.rows.checked_mul(opened.columns) == Some(opened.numbers);
+    whole.then(|| format!("{} x {}", thousands(opened.rows), thousands(opened.columns)))
 }
 
 /// What the other side could predict of single columns, the best predicted first; nothing where no column is metered.
@@ -108,11 +123,23 @@ pub fn predictable(report: &Report, role: Option<Role>, disclosure: &Disclosure)
     let from = match report.is_of_several() {
         false => {
             let peer = super::peer(report, role, "the other party");
-            format!("{peer} could predict, from the columns of {peer} and what opened (R squared): ")
+            let what = if one_table(report) { "what opened" } else { "the cross-products of both blocks alone" };
+            format!("{peer} could predict, from the columns of {peer} and {what} (R squared): ")
         }
         true => "all others together could predict, from their columns and what opened (R squared): ".to_string(),
     };
-    (!named.is_empty()).then(|| format!("{from}{}{more}", named.join(", ")))
+    let beyond = if one_table(report) { String::new() } else { format!("; {}", no_bound(report, role)) };
+    (!named.is_empty()).then(|| format!("{from}{}{more}{beyond}", named.join(", ")))
+}
+
+/// Why R squared of a fit by gradients is not the most that the other side could predict: gradients and weighted cross-products, and what
+/// follows from them, are not counted.
+fn no_bound(report: &Report, role: Option<Role>) -> String {
+    let peer = super::peer(report, role, "the other party");
+    format!(
+        "this is no upper bound: the gradients and the weighted cross-products of a {} fit, and what follows from them, let {peer} predict more",
+        report.family.base()
+    )
 }
 
 /// Three digits, and never one where the column is not known exactly.
@@ -203,10 +230,7 @@ pub(super) fn disclosure(report: &Report) -> Section {
         })
         .page(html! { h3 { "All that left" } })
         .table(left(report, &all).into_iter().map(Column::page_only).collect())
-        .remark(html! {
-            "Masked columns are uniform random numbers to a party that does not hold their mask. The dealer of the masks, which is the \
-             coordinator unless the study names another, sees who is ready, how many rows and columns there are, phases and byte counts, and no column, masked or not."
-        });
+        .remark(html! { (super::OF_MASKS) });
     let section = match learnt(report) {
         None => section,
         Some(table) if opens_to_all(report) => section.line("Who learnt what from whom:").table(table).remark(html! {
@@ -229,9 +253,12 @@ pub(super) fn disclosure(report: &Report) -> Section {
             @if several {
                 "R squared of the centred column on the columns of all others together, and on the outcome where they hold that, as the \
                  numbers that opened allow: at 100 % they could work the column out. "
-            } @else {
+            } @else if one_table(report) {
                 "R squared of the centred column on the other party's columns, and on the outcome where it holds that, as the numbers that \
                  opened allow: at 100 % the other party could work the column out. "
+            } @else {
+                "R squared of the centred column on the other party's columns, and on the outcome where it holds that, as the cross-products \
+                 of both blocks allow. At 100 % the other party could work the column out; below, " (no_bound(report, *role)) ". "
             }
             @if left.columns.len() > plot::MOST_ROWS { "The " (plot::MOST_ROWS) " largest of " (left.columns.len()) " are drawn." }
         };
@@ -283,10 +310,27 @@ fn opened(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
             .parties(rows.iter().map(|(role, _)| *role), report.colours()),
         Column::left("To", of(&|opened| opened.to.name().to_string())),
         Column::left("What", of(&|opened| visible(&opened.what))).class("wrap"),
-        Column::right("Size", of(&|opened| format!("{} x {}", thousands(opened.rows), thousands(opened.columns)))),
+        Column::right("Size", of(&|opened| shape(opened).unwrap_or_default())),
         Column::right("Numbers", of(&|opened| thousands(opened.numbers))),
         Column::right("Unknown values", of(&|opened| thousands(opened.unknowns))),
     ]
+}
+
+/// Who saw what left a party: of several, all others its masked columns, and those to whom it opened what opened.
+fn seen_by(report: &Report, role: Option<Role>, left: &Disclosure) -> String {
+    if !report.is_of_several() {
+        return super::peer(report, role, "the peer");
+    }
+    let mut to: Vec<&str> = Vec::new();
+    for opened in &left.opened {
+        if !to.contains(&opened.to.name()) {
+            to.push(opened.to.name());
+        }
+    }
+    match to.is_empty() || to.len() + 1 >= report.parties.len() {
+        true => "all others".to_string(),
+        false => format!("masked columns: all others; what opened: {}", to.join(", ")),
+    }
 }
 
 fn left(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
@@ -296,7 +340,7 @@ fn left(report: &Report, all: &[(Option<Role>, &Disclosure)]) -> Vec<Column> {
     let sent = |role| report.bytes_sent.of_or_own(role).map_or_else(|| UNDEFINED.to_string(), |sent| bytes(*sent));
     vec![
         Column::left("From", of(&|role, _| party(role))).parties(all.iter().map(|(role, _)| *role), report.colours()),
-        Column::left("Seen by", of(&|role, _| super::peer(report, role, "the peer"))),
+        Column::left("Seen by", of(&|role, left| seen_by(report, role, left))).class("wrap"),
         Column::left("Kinds of values", of(&|_, left| left.kinds())).class("wrap"),
         Column::right("Bytes", of(&|role, _| sent(role))),
     ]

@@ -114,16 +114,27 @@ pub(super) fn terms(report: &Report, style: &Style<'_>) -> Option<Section> {
             .table(table(&several, style).into_iter().map(Column::text_only).collect()),
     };
     let columns = table(&all.iter().collect::<Vec<_>>(), style);
-    let scaled = Column::right("VIF^(1/(2 Df))", cells(all.iter().map(|row| row.scaled_vif)));
+    let inflated = has_vif(all.iter());
+    let scaled = inflated.then(|| Column::right("VIF^(1/(2 Df))", cells(all.iter().map(|row| row.scaled_vif))));
     let second = type_ii(all);
-    Some(section.table(columns.into_iter().chain(second).chain([scaled]).map(Column::page_only).collect()).remark(
+    Some(section.table(columns.into_iter().chain(second).chain(scaled).map(Column::page_only).collect()).remark(
         html! {
             "Wald tests that all coefficients of a term are zero, beside all other terms (type III)"
             @if is_contained(all) { ", and beside all but those that contain it (type II)" }
-            ". The variance inflation factor (of several columns the generalised one) says "
-            "how much the other columns, those of other parties among them, blur the estimate."
+            @if inflated {
+                ". The variance inflation factor (of several columns the generalised one) says "
+                "how much the other columns, those of other parties among them, blur the estimate."
+            } @else {
+                ". Variance inflation factors are not computed in this fit."
+            }
         },
     ))
+}
+
+/// Whether any term has a variance inflation factor: terms of a sealed binomial or poisson fit have none, as they would need the own columns
+/// with the weights of the fit.
+fn has_vif<'a>(mut rows: impl Iterator<Item = &'a TermTest>) -> bool {
+    rows.any(|row| row.vif.is_some())
 }
 
 /// Whether a term is part of another one, so that its tests differ; reports of earlier versions do not say.
@@ -156,8 +167,10 @@ fn table(rows: &[&TermTest], style: &Style<'_>) -> Vec<Column> {
         Column::right("Df", rows.iter().map(|row| row.df.to_string()).collect()),
         Column::right(if f { "F" } else { "Chisq" }, cells(walds().map(|test| test.map(|test| test.statistic)))),
         Column::right(if f { "Pr(>F)" } else { "Pr(>Chisq)" }, p_value_column(&p_values)),
-        Column::right("VIF", cells(rows.iter().map(|row| row.vif))),
     ]);
+    if has_vif(rows.iter().copied()) {
+        columns.push(Column::right("VIF", cells(rows.iter().map(|row| row.vif))));
+    }
     columns
 }
 
@@ -202,7 +215,7 @@ fn zero(intercept: f64) -> f64 {
 fn remark() -> Markup {
     html! {
         "Computed at the party that holds the outcome; nothing of it was sent. It is measured on the rows that the model was fitted to, so new rows will "
-        "do worse, and without a penalty intercept and slope of calibration are 0 and 1. The curve and this table are about groups of at least 5 rows; "
+        "do worse; intercept and slope of calibration are 0 and 1 where the model has an intercept and neither penalty nor offset. The curve and this table are about groups of at least 5 rows; "
         "who is given them learns the outcome of a row whose group has one outcome only."
     }
 }

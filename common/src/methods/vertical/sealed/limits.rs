@@ -385,7 +385,7 @@ pub(super) fn within_limits(
             Some(folds) => limits.folds(folds, sizes.folds as u32, &named, weights, [both, numbers]),
             None => Ok(()),
         })
-        .and_then(|()| limits.opened(before.numbers, sizes.at_least(role), rows, [columns, other]))
+        .and_then(|()| limits.opened(before.earlier(), sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
         .map_err(|limit| beyond(role, &limit, Some(sizes)))
 }
@@ -405,11 +405,24 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
         Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
         Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
         Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
+        // The share is 1 at most.
+        Limit::Opened { before, unknowns, .. } if *before > 0 && before >= unknowns => {
+            let what = format!(
+                "{limit}; no limit leaves room after that: let a sealed run of this data set come before others, or, where the earlier \
+                 ones were rehearsals, give it a state folder of its own (`--state`)"
+            );
+            Abort::Policy { who: role, what }
+        }
+        Limit::Opened { before, most, .. } if *before > 0 && before >= most => {
+            let what =
+                format!("{limit}; the earlier runs have used that up: loosen `sealed_opened_share` in your own policy");
+            Abort::Policy { who: role, what }
+        }
         Limit::Opened { before, most, .. } => {
             let path = sizes.and_then(|sizes| Some((sizes, sizes.lambdas.filter(|lambdas| *lambdas > 1)?)));
             let shorter = path.map(|(sizes, lambdas)| {
                 let (fit, _) = sizes.lambdas_within(role, *before, *most);
-                format!("{fit} of the {lambdas} lambdas fit: shorten the path, leave columns out")
+                format!("{fit} of the {lambdas} lambdas fit here, and fewer may at the other party: shorten the path, leave columns out")
             });
             let other = shorter.as_deref().unwrap_or("leave columns out");
             Abort::Policy { who: role, what: remedy("sealed_opened_share", other) }

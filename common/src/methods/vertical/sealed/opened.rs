@@ -66,18 +66,21 @@ impl Opening {
         })
     }
 
-    /// Points at which a gradient was to open, each with Bob's coordinates of his columns.
-    pub fn points(&self, points: u64, columns: u64) -> [Opened; 2] {
-        [
+    /// Points at which a gradient was to open, each with Bob's coordinates of his columns; nothing where no point was named.
+    pub fn points(&self, points: u64, columns: u64) -> Vec<Opened> {
+        let all = [
             self.one("points: {second}'s coordinates and the intercept", [points, columns + 1], points * (columns + 1)),
             self.one("ranges and kernels of the points", [points, 2], points * 2),
-        ]
+        ];
+        all.into_iter().filter(|opened| opened.numbers > 0).collect()
     }
 
-    /// Gradients that opened, each of a number of numbers; of Bob his ranges of all points too, which stand with the points of Alice.
+    /// Gradients that opened, each of a number of numbers; of Bob his ranges of all points too, which stand with the points of Alice. Nothing
+    /// where none opened.
     pub fn gradients(&self, [gradients, points]: [u64; 2], numbers: u64) -> Vec<Opened> {
         let ranges = (!self.pair.leads()).then(|| self.one("ranges of the points", [points, 1], points));
-        std::iter::once(self.one("gradients", [gradients, numbers], gradients * numbers)).chain(ranges).collect()
+        let gradients = self.one("gradients", [gradients, numbers], gradients * numbers);
+        std::iter::once(gradients).chain(ranges).filter(|opened| opened.numbers > 0).collect()
     }
 
     /// What opens at every lambda of a gaussian fit.

@@ -20,7 +20,6 @@ use super::session::Work;
 use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
 use crate::methods::vertical::penalty::{Along, PATH, Problem};
-use crate::secure::basis::OwnOutcome;
 use crate::secure::gaussian::Table;
 use crate::session::{Abort, PeerFault};
 use crate::study::PenaltyTerms;
@@ -31,7 +30,7 @@ pub(super) struct Path {
     /// At Bob: R squared of each own column on Alice's and the outcome. At Alice: of each own column on Bob's, and on the outcome where
     /// he holds it; the most that he could know.
     pub(super) shares: Vec<f64>,
-    /// At Alice: the most of the outcome that Bob's part of a linear predictor explains.
+    /// At Alice: R squared of the outcome on Bob's columns, the most that he could know.
     pub(super) outcome: f64,
     /// At Alice: what Bob's centring takes from the intercept, per lambda.
     pub(super) shifts: Vec<f64>,
@@ -146,13 +145,12 @@ pub(super) fn solve(
     let problem = Problem { joint, score, units, spread: work.spread, alpha: terms.alpha };
     let lambdas = problem.lambdas(terms.given(), work.rows);
     let score = &problem.score;
-    let (mut fits, mut values, mut explained) = (Vec::new(), Vec::new(), 0.0_f64);
+    let (mut fits, mut values) = (Vec::new(), Vec::new());
     for (along, lambda) in problem.along(&lambdas).zip(&lambdas) {
         let Along { beta, left } = &along;
         let kkt = problem.penalty(*lambda).violation(left, beta);
         let residual = (outcome.square - score.dot(beta) - left.dot(beta)).max(0.0);
         let part = beta.rows(alice, bob).into_owned();
-        explained = explained.max(explained_by(&part, theirs, &score.rows(alice, bob).into_owned(), outcome));
         let (deviance, constant) = (Some(residual), outcome.centre);
         let fit = Fit { lambda: *lambda, deviance, kkt, constant, beta: beta.rows(0, alice).into_owned() };
         fit.tell(&part, &mut values);
@@ -168,10 +166,7 @@ pub(super) fn solve(
         None => values.extend(shares_of_bob(table, theirs)),
     }
     let shares = shares_of_alice(work, table);
-    if work.study.guarantee.opens_to_both() {
-        explained = explained.max(outcome_on_bob(table, outcome));
-    }
-    let path = Path { fits, shares, outcome: explained.min(1.0), shifts: Vec::new(), fold_errors };
+    let path = Path { fits, shares, outcome: outcome_on_bob(table, outcome), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }
 
@@ -184,13 +179,6 @@ impl Fit {
         values.extend([self.lambda, self.deviance.unwrap_or(UNKNOWN), self.kkt]);
         values.extend(theirs.iter());
     }
-}
-
-/// R squared of the outcome on Bob's part of a linear predictor, `score` his columns' mean products with it.
-fn explained_by(beta: &DVector<f64>, factor: &DMatrix<f64>, score: &DVector<f64>, outcome: &OwnOutcome) -> f64 {
-    let (along, length) = (score.dot(beta), (factor * beta).norm_squared());
-    let size = length * outcome.square;
-    if size > 0.0 { along * along / size } else { 0.0 }
 }
 
 /// R squared of each column of Bob on Alice's columns and the outcome.

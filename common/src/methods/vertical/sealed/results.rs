@@ -157,7 +157,7 @@ const ROUNDED: f64 = 1e-6;
 
 /// Whether R's likelihood, which counts whole trials and successes, needs values of rows.
 fn lacks_trials(work: &Work) -> bool {
-    let trials = work.encoded.weights.iter().flatten().map(|weight| weight.round() - weight);
+    let trials = work.encoded.weights.iter().flatten().map(|weight| weight.round_ties_even() - weight);
     solution::counts_trials(work) && trials.chain(solution::rounded_successes(work)).any(|more| more.abs() > ROUNDED)
 }
 
@@ -471,26 +471,22 @@ fn only_column(work: &Work, joined: &Joined) -> Option<ColumnDisclosure> {
 fn shares_of_alice(work: &Work) -> Vec<ColumnDisclosure> {
     // Of several parties the others' bases are orthonormal one by one.
     let table = work.table().and_then(Table::orthonormal);
-    let (Some(table), Some(outcome)) = (&table, work.own.outcome.as_ref()) else { return Vec::new() };
+    let Some(table) = &table else { return Vec::new() };
     let shares = super::penalised::shares_of_alice(work, table);
-    let terms = &work.study.method.outcome;
-    let alone = (terms.held_by.is_alone())
-        .then(|| ColumnDisclosure { term: terms.column.clone(), share: outcome_on_bob(table, outcome) });
     let named = kept(work).into_iter().zip(shares).filter_map(|((_, place), share)| {
         Some(ColumnDisclosure { term: work.encoded.terms.get(place?)?.clone(), share })
     });
-    named.chain(alone).collect()
+    named.chain(outcome_share(work)).collect()
 }
 
-/// R squared of the outcome on Bob's columns.
+/// R squared of the outcome on Bob's columns, from a table of orthonormal ones.
 pub(super) fn outcome_on_bob(table: &Table, outcome: &OwnOutcome) -> f64 {
     if outcome.square > 0.0 { (table.outcome(outcome).norm_squared() / outcome.square).min(1.0) } else { 0.0 }
 }
 
-/// At Alice: R squared of the outcome on Bob's part of the linear predictor, which he knows.
+/// At Alice: R squared on Bob's columns of an outcome that she holds alone: the most that any combination of them predicts.
 fn outcome_share(work: &Work) -> Option<ColumnDisclosure> {
     let terms = &work.study.method.outcome;
-    let alone = terms.held_by.is_alone();
-    let share = work.explained_by_bob().filter(|_| alone)?;
+    let share = work.outcome_on_bob().filter(|_| terms.held_by.is_alone())?;
     Some(ColumnDisclosure { term: terms.column.clone(), share })
 }

@@ -19,8 +19,6 @@ use crate::session::{Abort, PeerFault};
 pub(super) struct Solved {
     /// The own part, with the covariance of the coordinates; none has opened where it is empty.
     pub(super) part: Part,
-    /// Bob's coordinates.
-    pub(super) bob: DVector<f64>,
     /// What Alice's columns and the outcome hold of Bob's, in coordinates of his columns that stay.
     pub(super) held: DMatrix<f64>,
     /// At Alice: the intercept and its variance, without what Bob's columns add.
@@ -45,19 +43,23 @@ impl Solved {
     }
 
     pub(super) fn termination(&self, dropped: bool) -> Termination {
-        match (self.end, self.separated) {
-            (_, true) => Termination::Separation,
-            (End::Converged, false) if dropped => Termination::CollinearAcrossParties,
-            (End::Converged, false) => Termination::Converged,
-            (End::OutOfRange | End::Exhausted | End::LimitOfFirst | End::LimitOfSecond, false) => {
-                Termination::MaxRounds
-            }
-        }
+        if self.separated { Termination::Separation } else { termination(self.end, dropped) }
     }
 
     /// Why the fit ended before it converged, for the reader.
     pub(super) fn note(&self, pair: Pair, family: Family) -> Option<String> {
         note(self.end, pair, self.evaluations, family)
+    }
+}
+
+/// How a fit has ended whose outcomes do not count as separated; whether columns were set aside.
+pub(super) fn termination(end: End, dropped: bool) -> Termination {
+    match end {
+        End::Converged if dropped => Termination::CollinearAcrossParties,
+        End::Converged => Termination::Converged,
+        End::OutOfRange => Termination::OutOfRange,
+        End::Exhausted => Termination::MaxRounds,
+        End::LimitOfFirst | End::LimitOfSecond => Termination::OpeningLimit,
     }
 }
 
@@ -75,8 +77,9 @@ pub(super) fn note(end: End, pair: Pair, evaluations: u32, family: Family) -> Op
             Some("out of range: the means of the next step are beyond what fixed point holds".to_owned())
         }
         End::OutOfRange => Some(
-            "out of range: the linear predictor has grown beyond what a sealed fit follows, 32 at both parties or a standard \
-             deviation of 64"
+            "out of range: the next step is beyond what a sealed fit follows: the part of the linear predictor up to 32 at one party at least, and a \
+             standard deviation of the linear predictor up to 64; both parts are large where the outcomes are separated, and where columns of one \
+             party nearly depend on those of the other"
                 .to_owned(),
         ),
         End::Exhausted => Some(format!("{evaluations} gradients have opened without convergence")),
@@ -128,7 +131,6 @@ pub(super) fn answer(work: &Work, glm: &Glm) -> Result<(Solved, Joint), Abort> {
     };
     let solved = Solved {
         part: Part { gamma: own, covariance: own_covariance },
-        bob: gamma,
         held,
         intercept: Some((shift, variance)),
         loss,
@@ -181,8 +183,7 @@ pub(super) fn take_answer(work: &Work, glm: &Glm, values: &[f64]) -> Result<(Sol
     let answer = Answer { part: Part { gamma: gamma.clone(), covariance: whole }, lean, residual: 0.0 };
     let means = answer.means(&work.factor(), &work.means_of(&work.dropped()));
     let solved = Solved {
-        part: Part { gamma: gamma.clone(), covariance },
-        bob: gamma,
+        part: Part { gamma, covariance },
         held,
         intercept: None,
         loss: None,
@@ -226,9 +227,9 @@ fn part(work: &Work, gamma: &DVector<f64>, intercept: f64) -> Vec<f64> {
     eta
 }
 
-/// Whether weights are numbers of trials, which R's likelihood rounds.
+/// Whether weights are numbers of trials, 1 where there are none; R's likelihood rounds them.
 pub(super) fn counts_trials(work: &Work) -> bool {
-    work.weights.is_some() && work.study.method.family == Family::Binomial
+    work.study.method.family == Family::Binomial
 }
 
 /// The loss of a perfect fit, in weights of mean 1.
@@ -248,9 +249,9 @@ pub(super) fn outcome_along(work: &Work, eta: &[f64]) -> f64 {
 
 /// What rounding the successes of a row adds to them.
 pub(super) fn rounded_successes(work: &Work) -> impl Iterator<Item = f64> {
-    let weights = work.encoded.weights.as_deref().filter(|_| counts_trials(work)).unwrap_or_default();
     let y = work.encoded.outcome.as_deref().unwrap_or_default();
-    weights.iter().zip(y).map(|(weight, y)| (weight * y).round() - weight * y)
+    let weight = move |row: usize| work.encoded.weights.as_ref().map_or(1.0, |weights| weights[row]);
+    y.iter().enumerate().map(move |(row, y)| (weight(row) * y).round_ties_even() - weight(row) * y)
 }
 
 /// What is left of an intercept once Bob's part is known.

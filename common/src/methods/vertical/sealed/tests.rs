@@ -282,6 +282,24 @@ fn the_only_column_of_alice_is_metered_as_bob_can_work_out_its_cross_products() 
 }
 
 #[test]
+fn an_outcome_at_alice_alone_is_metered_on_all_of_bobs_columns() {
+    for (dependent, more) in [(false, ""), (true, ""), (false, "[penalty]\nlambda = 0.1\n")] {
+        let values = values(ROWS, dependent);
+        let mut study = (*study("sealed", more)).clone();
+        study.method.outcome.held_by = crate::study::HeldBy::One(Role::Alice);
+        let [at_alice, _] = sealed(&Arc::new(study), &values, Faults::NONE);
+        let metered = at_alice.disclosure.columns.iter().find(|column| column.term == "y").unwrap();
+        // Least squares of y on b1, b2 and b3, those that are set aside among them, with an intercept.
+        let design = nalgebra::DMatrix::from_fn(ROWS, 4, |row, j| if j == 0 { 1.0 } else { values[row][1 + j] });
+        let column = nalgebra::DVector::from_fn(ROWS, |row, _| values[row][5]);
+        let solved = (design.tr_mul(&design)).cholesky().unwrap().solve(&design.tr_mul(&column));
+        let rest = (&column - design * solved).norm_squared();
+        let expected = 1.0 - rest / column.add_scalar(-column.mean()).norm_squared();
+        assert!((metered.share - expected).abs() < 1e-6, "{dependent} {more} {} {expected}", metered.share);
+    }
+}
+
+#[test]
 fn a_party_that_loosens_its_limits_says_so_in_its_report() {
     let (study, values) = (study("sealed", ""), values(ROWS, false));
     let loose = crate::secure::open::Limits { rows_per_column: 0, ..Default::default() };
@@ -435,8 +453,8 @@ impl Account for Recorder {
     fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
         let mut opened = self.opened.lock().unwrap();
         if opened.len() == self.most {
-            let (opened, before, most, unknowns) = (opens.numbers, 0, 0, opens.rows);
-            return Err(NotOpened::Limit(Refusal::Opened { opened, before, most, unknowns }));
+            let (opened, before, plain, most, unknowns) = (opens.numbers, 0, 0, 0, opens.rows);
+            return Err(NotOpened::Limit(Refusal::Opened { opened, before, plain, most, unknowns }));
         }
         opened.push(opens.numbers);
         Ok(())

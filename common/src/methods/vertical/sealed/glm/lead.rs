@@ -16,8 +16,8 @@ const FLAT: f64 = 1e-5;
 /// A last step along such a direction that is longer than this, in standard deviations of the linear predictor, goes on without end.
 const ENDLESS: f64 = 1e-3;
 
-/// Standard deviation of the linear predictor above which a fit that does not end, or whose weighted table does not open, counts as one of
-/// separated outcomes.
+/// Standard deviation of the linear predictor above which a fit that does not end, whose next point is out of range, or whose weighted table
+/// does not open, counts as one of separated outcomes.
 const STEEP: f64 = 12.0;
 
 /// Standard deviation of the linear predictor up to which a binomial fit is followed.
@@ -283,7 +283,8 @@ impl Lead {
             let point =
                 self.last.as_ref().map(|(point, _)| point).or(self.asked.as_ref()).cloned().unwrap_or_else(zero);
             let separated = match self.end() {
-                End::OutOfRange => true,
+                // Both parts of the linear predictor may be large where their sum is not: where columns nearly depend on each other.
+                End::OutOfRange => self.wanted().is_some_and(|(wanted, _)| self.spread(&wanted) > STEEP),
                 End::Exhausted => self.spread(&point) > STEEP,
                 End::Converged | End::LimitOfFirst | End::LimitOfSecond => false,
             };

@@ -5,7 +5,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
-use super::{Fit, Path, Theirs, explained_by, shares_of_alice, shares_of_bob, terms};
+use super::{Fit, Path, Theirs, shares_of_alice, shares_of_bob, terms};
 use crate::methods::vertical::masked::out_of_order;
 use crate::methods::vertical::message::{Joint, JointKind};
 use crate::methods::vertical::penalty::PATH;
@@ -62,12 +62,10 @@ pub(in super::super) fn path(work: &Work, glm: &Glm, table: &Table, theirs: &The
     let (_, score) = moments(work, table)?;
     let first = usize::from(work.study.method.intercept);
     let (alice, bob) = (table.left(), theirs.factor.ncols());
-    let of_bob = theirs.factor.tr_mul(&score.rows(first + alice, bob));
     let beside = Beside::new(work, &score, theirs);
-    let (mut all, mut values, mut explained) = (Vec::new(), Vec::new(), 0.0_f64);
+    let (mut all, mut values) = (Vec::new(), Vec::new());
     for Fitted { lambda, beta, kkt, loss } in reached {
         let part = beta.rows(first + alice, bob).into_owned();
-        explained = explained.max(explained_by(&part, &theirs.factor, &of_bob, outcome));
         let centre = work.offset.as_ref().map_or(0.0, |offset| offset.mean);
         let constant = if first == 1 { beta[0] - centre } else { 0.0 };
         let deviance = loss.map(|loss| beside.deviance(loss, beta));
@@ -78,11 +76,8 @@ pub(in super::super) fn path(work: &Work, glm: &Glm, table: &Table, theirs: &The
     }
     values.extend(shares_of_bob(table, &theirs.factor));
     let shares = shares_of_alice(work, table);
-    if work.study.guarantee.opens_to_both() {
-        explained = explained.max(outcome_on_bob(table, outcome));
-    }
     let (shifts, fold_errors) = (Vec::new(), Vec::new());
-    let path = Path { fits: all, shares, outcome: explained.min(1.0), shifts, fold_errors };
+    let path = Path { fits: all, shares, outcome: outcome_on_bob(table, outcome), shifts, fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }
 

@@ -9,7 +9,7 @@ use super::{
     both_note, cut_note, data_notes, disclosed, kept, model, opening, performance_note, range_note, unsolved,
     weight_sum,
 };
-use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::fit::{Coefficient, INTERCEPT, Statistics};
 use crate::glm::Family;
 use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, over_folds};
 use crate::methods::vertical::pair::Pair;
@@ -96,7 +96,7 @@ pub(super) fn finish(work: &Work, path: &Path) -> Result<VerticalFit, Abort> {
     notes.extend(performance_note(work));
     let end = work.glm.as_ref().and_then(|glm| glm.end()).unwrap_or(End::Converged);
     notes.extend(unfinished(work, path, end));
-    let termination = if end == End::Converged { Termination::Converged } else { Termination::MaxRounds };
+    let termination = solution::termination(end, false);
     let lead = work.glm.as_ref().and_then(|glm| glm.lead());
     let points: Vec<PathPoint> =
         path.fits.iter().enumerate().map(|(at, fit)| point(work, table(work, path, at), fit)).collect();
@@ -171,11 +171,16 @@ fn opened(work: &Work, path: &Path) -> Vec<Opened> {
     };
     let sizes = Sizes::new(&work.study, work.rows, work.shape.left - 1, work.shape.right);
     let [gradients, points] = [glm.evaluations(), glm.points()].map(u64::from);
-    let mut between = if work.leads { opening.points(points, opening.bob).to_vec() } else { Vec::new() };
+    let mut between = if work.leads { opening.points(points, opening.bob) } else { Vec::new() };
     if to_both || !work.leads {
         between.extend(opening.gradients([gradients, points], sizes.gradient()));
         let sums = glm.sums();
-        between.extend(sizes.losses_opened().map(|(what, _)| opening.one(what, [sums, 1], sums)));
+        between.extend(
+            sizes
+                .losses_opened()
+                .map(|(what, _)| opening.one(what, [sums, 1], sums))
+                .filter(|opened| opened.numbers > 0),
+        );
     }
     table.into_iter().chain(opening.along_gradients(lambdas, between)).collect()
 }

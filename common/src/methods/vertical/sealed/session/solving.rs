@@ -8,7 +8,7 @@ use crate::methods::vertical::masked::{length, out_of_order};
 use crate::methods::vertical::message::{Joint, JointKind};
 use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::sealed::reduction::read_reduction;
-use crate::methods::vertical::sealed::results::Joined;
+use crate::methods::vertical::sealed::results::{Joined, outcome_on_bob};
 use crate::methods::vertical::sealed::solution;
 use crate::secure::gaussian::{Answer, Part, Reduction, Table, across};
 use crate::session::{Abort, PeerFault};
@@ -127,18 +127,13 @@ impl Work {
         )
     }
 
-    /// At Alice: R squared of the outcome on Bob's part of the linear predictor. With `Q_b'y / n = C' Q_a'y / n + |e| d` it is
-    /// `(gamma_b' Q_b'y / n)^2 / (|gamma_b|^2 y'y / n)`.
-    pub(in super::super) fn explained_by_bob(&self) -> Option<f64> {
-        let (table, outcome) = (self.table.as_ref()?, self.own.outcome.as_ref()?);
-        let gamma = match (&self.solution, &self.solved) {
-            (Some(solution), _) => &solution.bob.gamma,
-            (None, Some(solved)) => &solved.bob,
-            (None, None) => return None,
-        };
-        let along = table.outcome(outcome).dot(gamma);
-        let size = table.square(gamma) * outcome.square;
-        (size > 0.0).then(|| (along * along / size).min(1.0))
+    /// At Alice: R squared of the outcome on Bob's columns. His part of the linear predictor is one combination of them; with its covariance
+    /// he may find a better one, and none is better than this. Of two parties columns that are set aside count too; of several only those
+    /// that stay, which do not depend on each other.
+    pub(in super::super) fn outcome_on_bob(&self) -> Option<f64> {
+        let whole = self.whole.as_ref().filter(|_| !self.study.is_of_several());
+        let table = whole.or(self.table.as_ref())?.orthonormal()?;
+        Some(outcome_on_bob(&table, self.own.outcome.as_ref()?))
     }
 
     /// At Alice, the open table, of Bob's columns that stay.

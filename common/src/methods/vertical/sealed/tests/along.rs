@@ -197,7 +197,7 @@ fn a_path_beyond_what_may_open_is_refused_before_a_column_leaves_with_how_many_l
         let abort = abort(ended);
         assert_eq!(abort.exit(), Exit::Refused, "{abort}");
         assert!(matches!(&abort, Abort::Policy { who: whose, .. } if *whose == who), "{abort}");
-        let sentence = "; 4 of the 5 lambdas fit: shorten the path, leave columns out, or loosen `sealed_opened_share`";
+        let sentence = "; 4 of the 5 lambdas fit here, and fewer may at the other party: shorten the path, leave columns out, or loosen `sealed_opened_share`";
         assert!(abort.to_string().contains(sentence), "{abort}");
         assert!(!masked && opened.iter().all(Vec::is_empty));
     }
@@ -220,7 +220,7 @@ fn a_path_that_needs_more_gradients_than_may_open_keeps_the_lambdas_that_it_has_
     for (shares, who) in [([share(needed[0]), 0.5], "alice"), ([0.5, share(needed[1])], "bob")] {
         let (ended, opened, _) = limited(&study, &values, shares);
         for ((fit, opened), complete) in fits(ended).iter().zip(&opened).zip(&complete) {
-            assert_eq!((fit.termination, fit.rounds), (Termination::MaxRounds, 20));
+            assert_eq!((fit.termination, fit.rounds), (Termination::OpeningLimit, 20));
             assert_eq!(fit.termination.exit(), Exit::NotConverged);
             let note = |part: &str| fit.notes.iter().any(|note| note.contains(part));
             let limit = format!("20 gradients have opened, and the limits of {who} on what may open");
@@ -244,7 +244,7 @@ fn a_path_that_needs_more_gradients_than_may_open_keeps_the_lambdas_that_it_has_
         (super::study("sealed", &format!("{POISSON}\n[penalty]\nlambda = 0.000001\n")), rows("poisson", ROWS, false));
     let (ended, ..) = limited(&study, &values, [0.5, share(18.0 + 28.0 + 1.0 + 1.0)]);
     for fit in fits(ended) {
-        assert_eq!((fit.termination, fit.rounds, fit.statistics.deviance), (Termination::MaxRounds, 4, None));
+        assert_eq!((fit.termination, fit.rounds, fit.statistics.deviance), (Termination::OpeningLimit, 4, None));
         assert!(fit.coefficients.iter().all(|row| row.estimate.is_some_and(f64::is_finite)));
         assert!(fit.certificate > 1e-8, "{}", fit.certificate);
     }

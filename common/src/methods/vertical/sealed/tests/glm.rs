@@ -259,6 +259,23 @@ fn separated_outcomes_are_named_whichever_columns_separate_them() {
     }
 }
 
+#[test]
+fn columns_that_nearly_depend_across_the_parties_are_out_of_range_and_not_called_separated() {
+    let mut values = rows("binomial", 2500, true);
+    for (row, values) in values.iter_mut().enumerate() {
+        // What b2 has beside a1 and b1 is small, and the outcome follows it without being separated.
+        let beside = (1.7 * row as f64).sin();
+        values[3] += 0.01 * beside;
+        values[5] = f64::from(u8::from(beside + 1.5 * (0.37 * (row * row) as f64).sin() > 0.0));
+    }
+    for fit in sealed(&study("sealed", BINOMIAL), &values, Faults::NONE) {
+        assert_eq!(fit.termination, Termination::OutOfRange, "{} {:?}", fit.rounds, fit.notes);
+        assert_eq!(fit.termination.exit(), Exit::NotConverged);
+        assert!(fit.notes.iter().any(|note| note.starts_with("out of range")), "{:?}", fit.notes);
+        assert!(fit.disclosure.opened.iter().all(|opened| opened.numbers > 0), "{:?}", fit.disclosure.opened);
+    }
+}
+
 /// A run in which both parties have these policies.
 fn under(policies: [&Policy; 2], values: &[[f64; 6]], observe: impl FnMut(usize, &Message)) -> Ended<VerticalFit> {
     let study = study("sealed", BINOMIAL);
@@ -281,7 +298,7 @@ fn a_fit_ends_before_more_numbers_open_than_either_party_allows() {
     let (alice, bob) = (share(2.0 * 6.0 + 24.0 + 5.0), share(9.0 + 2.0 * 7.0 + 25.0 + 6.0));
     for (policies, who) in [([&alice, &loose], "alice"), ([&loose, &bob], "bob")] {
         for fit in fits(under(policies, &values, |_, _| {})) {
-            assert_eq!((fit.termination, fit.rounds), (Termination::MaxRounds, 2));
+            assert_eq!((fit.termination, fit.rounds), (Termination::OpeningLimit, 2));
             assert_eq!(fit.termination.exit(), Exit::NotConverged);
             let sentence =
                 format!("2 gradients have opened, and the limits of {who} on what may open allow no further one");
