@@ -231,11 +231,14 @@ def _in_words(sentence: str, written: Path | None) -> str:
     """A sentence of the program for somebody who has a table, and not the file that was written of it."""
     if written is not None:
         sentence = sentence.replace(str(written.resolve()), "the table").replace(str(written), "the table")
+        # There is one table only.
+        sentence = re.sub(r"(^|: )the table: ", r"\1", sentence)
         if written.suffix == ".csv":
             # Its first line is the header.
             sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
-    if re.search(r"has \d+ missing values? .*; fill them in$", sentence):
-        sentence += ', or leave such rows out: missing="complete-cases"'
+    out = re.search(r"has \d+ missing values? .*; fill them in(, or leave such rows out with .*)?$", sentence)
+    if out:
+        sentence = sentence.removesuffix(out[1] or "") + ', or leave such rows out: missing="complete-cases"'
     if "`sealed_entropy_bits`" in sentence:
         sentence += ', or rehearse without this limit: sealed_limits="off"'
     return sentence

@@ -391,8 +391,8 @@ class Result:
     def disclosure(self) -> Table:
         """How much others can work out of each column, from 0 to 1: a row a column, with ``party``, ``term`` and ``share``.
 
-        In sealed mode it is how well they could predict it from cross-products; the gradients of binomial and Poisson models let them
-        predict more. It knows nothing of what they knew before.
+        In sealed mode it is how well they could predict it from cross-products; the gradients of binomial and Poisson models
+        let them predict more. It knows nothing of what they knew before.
         """
         rows = [(owner, column) for owner, one in self._by_role("disclosure") for column in one.get("columns") or []]
         if not rows:
