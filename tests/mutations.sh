@@ -951,7 +951,7 @@ mutate "rounds without rest to the limit" common/src/methods/vertical/fits.rs \
 mutate "a joint step that is not taken" common/src/methods/vertical/session.rs \
     's/            self\.encoded\.block\.place\(beta\);\n//' vertical::columns_that_nearly
 mutate "a block that does not follow its partner" common/src/methods/vertical/fits.rs \
-    's/            block\.follow\(&last, self\.loss\);\n//' vertical::columns_that_nearly
+    's/let followed = self\.tables\.is_none\(\)/let followed = false \&\& self.tables.is_none()/' vertical::columns_that_nearly
 mutate "a column far from zero taken for the intercept" common/src/methods/vertical/std_err.rs \
     's/about_mean\(j\)\.max\(TOLD \* column\.norm\(\)\)/column.norm()/' vertical::columns_that_nearly
 mutate "fits that go on time and again" common/src/methods/vertical/session.rs \

@@ -524,14 +524,15 @@ impl Block {
 
     /// Begins the next fit where the predictor stays closest to what it was with the partner's `last` predictions, if the loss has become
     /// far larger than it was there: columns that are close to the partner's must follow it far, and from where all rows have run to
-    /// probabilities of 0 and 1 no step leads back.
-    pub fn follow(&mut self, last: &[f64], loss: f64) {
+    /// probabilities of 0 and 1 no step leads back. Gives the pass there, where one was made.
+    pub fn follow(&mut self, last: &[f64], loss: f64) -> Option<Pass> {
         if self.outcome.family == Family::Gaussian || self.columns() == 0 || last.len() != self.rows() {
-            return;
+            return None;
         }
         let here = self.beta.clone();
-        if !(self.pass(&here).loss > FAR * loss.abs()) {
-            return;
+        let pass = self.pass(&here);
+        if !(pass.loss > FAR * loss.abs()) {
+            return Some(pass);
         }
         let mut moved = vec![0.0; self.rows()];
         let weights = self.outcome.weights.as_deref();
@@ -539,9 +540,13 @@ impl Block {
         let products = DVector::from_vec(self.products(&moved));
         let metric = Definite::from_gram(&self.gram).unwrap_or_else(|| Definite::from_gram_lifted(&self.gram));
         let there = &here + metric.solve(&products);
-        if self.pass(&there).loss < self.pass(&here).loss {
+        let closer = self.pass(&there);
+        if closer.loss < pass.loss {
             self.beta = there;
+            return Some(closer);
         }
+        self.return_to(&here);
+        Some(pass)
     }
 
     /// What the predictions at `beta` alone add to the loss in table form.

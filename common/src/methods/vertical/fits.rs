@@ -393,13 +393,12 @@ impl Fits {
         let before = block.beta().clone();
         self.incoming_values = partial.values.clone();
         let last = block.take(partial.values, partial.loss);
-        if self.tables.is_none() && partial.round > 1 {
-            block.follow(&last, self.loss);
-        }
+        let followed = self.tables.is_none() && partial.round > 1;
+        let first = followed.then(|| block.follow(&last, self.loss)).flatten();
         drop(last);
         let unpenalised = self.study.method.penalty.is_none() && block.outcome().family != Family::Gaussian;
         let tol = if unpenalised { exact_tol(partial.certificate) } else { inner_tol(partial.certificate) };
-        let mut solved = block.solve(tol, None);
+        let mut solved = block.solve(tol, first);
         self.own_change = block.change(&before, block.beta());
         let at_rest = self.own_change <= self.study.method.fit.tol;
         if unpenalised && at_rest {
