@@ -18,7 +18,7 @@ use fedreg_proto::link::{Complaints, Event, Notice, OpenError};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use self::progress::{CHANCES, Progress};
+use self::progress::Progress;
 use crate::pace;
 
 mod progress;
@@ -189,7 +189,7 @@ pub async fn drive_dealt<S: Over<L>, L: Link>(
         goodbye: false,
         heard: now,
         since: now,
-        progress: Progress { position: 0, at: now, sent: 0, chances: CHANCES, repeats: 0 },
+        progress: Progress::begun(now),
         computing: false,
         away: None,
         notice: pace::Notice::default(),
@@ -305,7 +305,7 @@ impl<L: Link> Driver<'_, L> {
                         (session, _) = self.compute(session, Doing::Work).await?;
                         self.place_orders(&mut session)?;
                         // Until now the peer may have waited for us.
-                        self.progress.part();
+                        self.progress.done();
                     }
                 }
                 Turn::FinishAndSend { output, last } => {
@@ -442,7 +442,7 @@ impl<L: Link> Driver<'_, L> {
     async fn drain<S: Over<L>>(&mut self, mut session: S, mut pending: bool) -> Result<(S, bool), Abort> {
         self.heard = Instant::now();
         self.dealer = None;
-        self.progress.part();
+        self.progress.done();
         let mut said = self.open && (self.may_speak || !pending);
         if said {
             self.link.bye();

@@ -300,8 +300,13 @@ fn hasty() -> Patience {
 
 type Result2 = (Result<Driven<Toy>, Abort>, Result<Driven<Toy>, Abort>);
 
+/// For runs that come to their ends, however slow the machine is.
+fn steady() -> Patience {
+    Patience { wait: Duration::from_secs(60), linger: Duration::from_secs(60), ..hasty() }
+}
+
 fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
-    both_for(hasty(), faults, alice, bob)
+    both_for(steady(), faults, alice, bob)
 }
 
 fn both_for(patience: Patience, faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
@@ -383,7 +388,8 @@ fn a_repeat_begets_no_further_repeats() {
         let (mut dialler, mut listener, network) = network(&[(0, 2, Fault::LoseAndBreak), (1, 3, Fault::LoseAndBreak)]);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let patience = Patience { silence: Duration::from_secs(20), ..steady() };
+        let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         let (alice, bob) = tokio::join!(
             drive(Toy::new(true, 31), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
             drive(Toy::new(false, 31), &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
@@ -452,7 +458,7 @@ fn a_handshake_that_fails_unproven_is_tried_again_and_so_is_any_in_the_middle_of
         *network.failures.lock().unwrap() = VecDeque::from(failures);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), steady());
         let run = tokio::join!(
             drive(Toy::new(true, 8), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
             drive(Toy::new(false, 8), &mut listener, &bob_ends, &patience, &mut never_b, |_, _| {}),
@@ -660,6 +666,22 @@ fn a_peer_that_stops_without_a_word_is_waited_for_no_longer_than_the_patience() 
 }
 
 #[test]
+fn a_peer_that_takes_line_after_line_and_answers_on_none_is_waited_for_no_longer_than_the_patience() {
+    let wait = Duration::from_millis(200);
+    let patience = Patience { wait, silence: Duration::from_millis(20), ..hasty() };
+    let (ended, time) = runtime().block_on(async {
+        let (mut dialler, _listener, _) = network(&[]);
+        let (_stop, mut never) = mpsc::channel(1);
+        let ends = ends(Role::Alice);
+        let begun = Instant::now();
+        let driven = drive(Toy::new(true, 3), &mut dialler, &ends, &patience, &mut never, |_, _| {});
+        (timeout(Duration::from_secs(20), driven).await.expect("waited without end"), begun.elapsed())
+    });
+    assert_eq!(ended.err().unwrap().exit(), Exit::Unreachable);
+    assert!(time >= wait && time < 50 * wait, "{time:?}");
+}
+
+#[test]
 fn a_peer_that_computes_is_waited_for_longer_and_our_own_work_is_not_its_silence() {
     let wait = Duration::from_millis(200);
     let patience = Patience { wait, silence: Duration::from_millis(60), ..hasty() };
@@ -694,14 +716,14 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
     let mut words: Vec<Event<Word>> = vec![word(0)];
     words.extend((0..20).map(|_| Event::Part));
     words.extend([word(2), Event::Bye]);
-    let (ended, _) = alone(words, true, hasty());
+    let (ended, _) = alone(words, true, steady());
     assert_eq!(ended.unwrap().output.len(), 2);
 }
 
 #[test]
 fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
     // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
-    let patience = Patience { silence: Duration::from_secs(20), ..hasty() };
+    let patience = Patience { silence: Duration::from_secs(20), ..steady() };
     let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
     let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
     let clean = (words(clean.0).0, words(clean.1).0);
