@@ -12,10 +12,12 @@ use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
+mod factor;
 mod functions;
 pub mod kernels;
 mod values;
 
+pub use self::factor::{Triangle, packed_factor, upper_factor, weighted_factor};
 pub use self::values::{Spares, Values};
 
 /// Rows that one step of a pass over the data takes together: small enough for a block of columns to stay in cache.
@@ -145,6 +147,29 @@ pub fn add_product(sum: &mut [f64], a: &[f64], b: &[f64], rows: usize) {
     );
 }
 
+/// Rows of `columns` columns, which `fill` appends for a range of them column by column, times a matrix, in parallel.
+pub fn packed_product(
+    rows: Range<usize>,
+    factor: &DMatrix<f64>,
+    fill: impl Fn(Range<usize>, &mut Vec<f64>) + Sync,
+) -> DMatrix<f64> {
+    let (inner, columns) = factor.shape();
+    let parts: Vec<Range<usize>> = blocks(rows.clone()).collect();
+    let products = parts.par_iter().map(|part| {
+        let mut packed = Vec::with_capacity(part.len() * inner);
+        fill(part.clone(), &mut packed);
+        let mut product = vec![0.0; part.len() * columns];
+        add_product(&mut product, &packed, factor.as_slice(), part.len());
+        DMatrix::from_vec(part.len(), columns, product)
+    });
+    let products: Vec<DMatrix<f64>> = products.collect();
+    let mut all = DMatrix::zeros(rows.len(), columns);
+    for (part, product) in parts.iter().zip(&products) {
+        all.rows_mut(part.start - rows.start, part.len()).copy_from(product);
+    }
+    all
+}
+
 /// Multiplies a column-major block of rows with the inverse of an upper triangular factor, from the right.
 pub fn divide_rows(block: &mut [f64], factor: &DMatrix<f64>) {
     let columns = factor.ncols();
@@ -157,106 +182,6 @@ pub fn divide_rows(block: &mut [f64], factor: &DMatrix<f64>) {
         MatMut::from_column_major_slice_mut(block, rows, columns).transpose_mut(),
         Par::Seq,
     );
-}
-
-/// The R factor of `columns` columns that `fill` appends for a range of rows, column by column, in parallel over fixed parts.
-pub fn packed_factor(rows: usize, columns: usize, fill: impl Fn(Range<usize>, &mut Vec<f64>) + Sync) -> DMatrix<f64> {
-    let factors: Vec<DMatrix<f64>> = parts(rows)
-        .into_par_iter()
-        .map(|part| {
-            let mut triangle = Triangle::new(columns);
-            for rows in blocks(part) {
-                let mut packed = Vec::with_capacity(rows.len() * columns);
-                fill(rows.clone(), &mut packed);
-                triangle.push(DMatrix::from_vec(rows.len(), columns, packed));
-            }
-            triangle.finish()
-        })
-        .collect();
-    let mut all = Triangle::new(columns);
-    factors.into_iter().for_each(|factor| all.push(factor));
-    all.finish()
-}
-
-/// The R factor of a tall matrix that is handed over in blocks of rows, by Householder reflections: as accurate as a
-/// factorisation of the whole, in the memory of one block.
-#[derive(Clone)]
-pub struct Triangle {
-    columns: usize,
-    pending: Vec<DMatrix<f64>>,
-    pending_rows: usize,
-    r: DMatrix<f64>,
-}
-
-impl Triangle {
-    /// For a matrix of a given number of columns.
-    pub fn new(columns: usize) -> Triangle {
-        Triangle { columns, pending: Vec::new(), pending_rows: 0, r: DMatrix::zeros(0, columns) }
-    }
-
-    /// Takes some rows in.
-    pub fn push(&mut self, rows: DMatrix<f64>) {
-        self.pending_rows += rows.nrows();
-        self.pending.push(rows);
-        // A few blocks at once: the reflections of R's own rows are then a small part of the work.
-        if self.pending_rows >= 4 * self.columns.max(BLOCK_ROWS / 4) {
-            self.reduce();
-        }
-    }
-
-    fn reduce(&mut self) {
-        if self.pending_rows == 0 {
-            return;
-        }
-        let mut stacked = DMatrix::zeros(self.r.nrows() + self.pending_rows, self.columns);
-        let mut at = 0;
-        for part in std::iter::once(&self.r).chain(&self.pending) {
-            stacked.rows_mut(at, part.nrows()).copy_from(part);
-            at += part.nrows();
-        }
-        self.pending.clear();
-        self.pending_rows = 0;
-        self.r = upper_factor(&stacked);
-    }
-
-    /// The R factor: `k x columns`, upper trapezoidal, `k` the smaller of rows and columns seen.
-    pub fn finish(mut self) -> DMatrix<f64> {
-        self.reduce();
-        self.r
-    }
-}
-
-/// The R factor of a matrix, `min(m, n) x n`.
-pub fn upper_factor(a: &DMatrix<f64>) -> DMatrix<f64> {
-    let (rows, columns) = a.shape();
-    if rows == 0 || columns == 0 {
-        return DMatrix::zeros(0, columns);
-    }
-    let qr = MatRef::from_column_major_slice(a.as_slice(), rows, columns).qr();
-    let r = qr.thin_R();
-    DMatrix::from_fn(rows.min(columns), columns, |i, j| if i <= j { r[(i, j)] } else { 0.0 })
-}
-
-/// The R factor of `[W^1/2 X]` for an `n x p` matrix, in parallel over fixed parts.
-pub fn weighted_factor(x: &DMatrix<f64>, weights: Option<&[f64]>) -> DMatrix<f64> {
-    let p = x.ncols();
-    let factors: Vec<DMatrix<f64>> = parts(x.nrows())
-        .into_par_iter()
-        .map(|part| {
-            let mut triangle = Triangle::new(p);
-            for rows in blocks(part) {
-                let mut block = x.rows(rows.start, rows.len()).into_owned();
-                if let Some(weights) = weights {
-                    scale_rows(&mut block, &weights[rows]);
-                }
-                triangle.push(block);
-            }
-            triangle.finish()
-        })
-        .collect();
-    let mut all = Triangle::new(p);
-    factors.into_iter().for_each(|factor| all.push(factor));
-    all.finish()
 }
 
 /// Multiplies each row by the root of its weight.

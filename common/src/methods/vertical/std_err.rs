@@ -12,12 +12,14 @@
 //! Working through R factors throughout keeps the digits of ill-conditioned data that a formula such as
 //! `I - Q' P_B Q` loses.
 
+use std::ops::Range;
+
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
-use crate::linalg::{self, DEPENDENCE, Triangle};
+use crate::linalg::{self, DEPENDENCE, Triangle, kernels};
 
 /// What standard errors follow from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -92,6 +94,20 @@ pub struct Reported<'a> {
     pub weights: &'a [f64],
 }
 
+impl Reported<'_> {
+    /// Appends rows of the weighted columns, column by column; the reported ones or the inner ones.
+    fn append(&self, rows: Range<usize>, with_centres: bool, out: &mut Vec<f64>) {
+        let roots: Vec<f64> = self.weights[rows.clone()].iter().map(|weight| weight.sqrt()).collect();
+        for (j, column) in self.inner.column_iter().enumerate() {
+            let values = &column.as_slice()[rows.clone()];
+            match self.centres.get(j).filter(|_| with_centres) {
+                None => kernels::append_scaled(out, values, &roots),
+                Some(centre) => out.extend(values.iter().zip(&roots).map(|(x, root)| (x + centre) * root)),
+            }
+        }
+    }
+}
+
 /// The sender's side: a basis of its columns, given out block by block.
 pub struct Sender {
     /// `A T` is the basis.
@@ -122,13 +138,8 @@ impl Sender {
     /// ones.
     pub fn new(columns: &Reported<'_>, with_centres: bool, rng: &mut impl Rng) -> Option<Sender> {
         let p = columns.inner.ncols();
-        let mut triangle = Triangle::new(p);
-        for part in linalg::parts(columns.inner.nrows()) {
-            for rows in linalg::blocks(part) {
-                triangle.push(weighted(columns, rows.start, rows.len(), with_centres));
-            }
-        }
-        let factor = triangle.finish();
+        let fill = |rows: Range<usize>, out: &mut Vec<f64>| columns.append(rows, with_centres, out);
+        let factor = linalg::packed_factor(columns.inner.nrows(), p, fill);
         if factor.nrows() < p || (0..p).any(|j| factor[(j, j)] == 0.0) {
             return None;
         }
@@ -149,7 +160,8 @@ impl Sender {
 
     /// Rows `start..start + rows` of the basis.
     pub fn rows(&self, columns: &Reported<'_>, start: usize, rows: usize) -> DMatrix<f64> {
-        weighted(columns, start, rows, self.with_centres) * &self.transform
+        let fill = |rows: Range<usize>, out: &mut Vec<f64>| columns.append(rows, self.with_centres, out);
+        linalg::packed_product(start..start + rows, &self.transform, fill)
     }
 
     /// What the sender learns from the receiver's answer: `factor` is the R factor of the projected basis, `score` the
@@ -259,7 +271,7 @@ impl Receiver {
         Receiver {
             basis,
             own,
-            triangle: Triangle::new(basis + own + 2),
+            triangle: Triangle::new(basis + own + 1 + usize::from(with_centres)),
             centres: columns.centres.clone(),
             with_centres,
             errors,
@@ -277,14 +289,18 @@ impl Receiver {
     /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
     pub fn push(&mut self, columns: &Reported<'_>, start: usize, basis: DMatrix<f64>, working: &[f64]) {
         let rows = basis.nrows();
-        let mut block = DMatrix::zeros(rows, self.basis + self.own + 2);
-        block.columns_mut(0, self.basis).copy_from(&basis);
-        block.columns_mut(self.basis, self.own).copy_from(&weighted(columns, start, rows, false));
-        for i in 0..rows {
-            block[(i, self.basis + self.own)] = columns.weights[start + i].sqrt();
-            block[(i, self.basis + self.own + 1)] = working[start + i];
-        }
-        self.triangle.push(block);
+        self.triangle.extend(0..rows, |part, out| {
+            for column in basis.column_iter() {
+                out.extend_from_slice(&column.as_slice()[part.clone()]);
+            }
+            let part = start + part.start..start + part.end;
+            columns.append(part.clone(), false, out);
+            out.extend_from_slice(&working[part.clone()]);
+            // Where the other party's columns explain them nothing but rounding is left, and they stand last: it harms no other column.
+            if self.with_centres {
+                out.extend(columns.weights[part].iter().map(|weight| weight.sqrt()));
+            }
+        });
         if !self.errors.is_model() {
             self.kept.push((start, basis));
         }
@@ -297,12 +313,8 @@ impl Receiver {
     fn robust(&self, all: &DMatrix<f64>, columns: &Reported<'_>, working: &[f64], sizes: &[usize]) -> Option<Robust> {
         let size = self.basis + self.own;
         let mut joined = all.columns(0, size + 1).into_owned();
-        if self.with_centres {
-            let ones = all.column(size).into_owned();
-            let own = self.centres.iter().enumerate();
-            own.for_each(|(j, centre)| joined.column_mut(self.basis + j).axpy(*centre, &ones, 1.0));
-        }
-        joined.set_column(size, &all.column(size + 1));
+        let own = self.reported(all, &joined.columns(self.basis, self.own).into_owned());
+        joined.columns_mut(self.basis, self.own).copy_from(&own);
         let joined = square(linalg::upper_factor(&joined), size + 1);
         let factor = joined.view((0, 0), (size, size)).into_owned();
         let mut step = joined.view((0, size), (size, 1)).column(0).into_owned();
@@ -315,8 +327,9 @@ impl Receiver {
         for (start, basis) in &self.kept {
             let mut rows = DMatrix::zeros(basis.nrows(), size);
             rows.columns_mut(0, self.basis).copy_from(basis);
-            let own = weighted(columns, *start, basis.nrows(), self.with_centres);
-            rows.columns_mut(self.basis, self.own).copy_from(&own);
+            let mut own = Vec::with_capacity(basis.nrows() * self.own);
+            columns.append(*start..*start + basis.nrows(), self.with_centres, &mut own);
+            rows.columns_mut(self.basis, self.own).copy_from(&DMatrix::from_vec(basis.nrows(), self.own, own));
             let (left, scores) = (&rows * &step, self.errors.needs_leverages().then(|| &rows * &inverse));
             for i in 0..basis.nrows() {
                 let residual = working[start + i] - left[i];
@@ -349,10 +362,22 @@ impl Receiver {
         working: &[f64],
         sizes: &[usize],
     ) -> (DMatrix<f64>, Robust) {
-        let all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), self.basis + self.own + 2);
+        let size = self.basis + self.own + 1 + usize::from(self.with_centres);
+        let all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), size);
         let asked = !self.errors.is_model();
         let robust = asked.then(|| self.robust(&all, columns, working, sizes)).flatten();
         (all, robust.unwrap_or_default())
+    }
+
+    /// The own columns as they are reported, in the small columns of the triangle.
+    fn reported(&self, all: &DMatrix<f64>, inner: &DMatrix<f64>) -> DMatrix<f64> {
+        let mut reported = inner.clone();
+        if self.with_centres {
+            let ones = all.column(self.basis + self.own + 1);
+            let columns = reported.column_iter_mut().zip(&self.centres);
+            columns.for_each(|(mut column, centre)| column.axpy(*centre, &ones, 1.0));
+        }
+        reported
     }
 
     /// Reads the result off once all rows have come.
@@ -361,17 +386,11 @@ impl Receiver {
         let (all, robust) = self.robust_where_asked(columns, working, &[q]);
         let basis = all.columns(0, q).into_owned();
         let inner = all.columns(q, p).into_owned();
-        let ones = all.column(q + p).into_owned();
-        let working = all.column(q + p + 1).into_owned();
-        let mut reported = inner.clone();
-        if self.with_centres {
-            for (j, centre) in self.centres.iter().enumerate() {
-                reported.column_mut(j).axpy(*centre, &ones, 1.0);
-            }
-        }
+        let working = all.column(q + p).into_owned();
+        let reported = self.reported(&all, &inner);
         // The small columns of the triangle have the inner products of the long ones, so everything below is exact.
         let beside = |first: &DMatrix<f64>, second: &DMatrix<f64>| {
-            let mut joined = DMatrix::zeros(q + p + 2, q + p + 1);
+            let mut joined = DMatrix::zeros(all.nrows(), q + p + 1);
             joined.columns_mut(0, first.ncols()).copy_from(first);
             joined.columns_mut(first.ncols(), second.ncols()).copy_from(second);
             joined.set_column(q + p, &working);
@@ -416,20 +435,15 @@ impl Receiver {
         let (q, p) = (self.basis, self.own);
         let (all, robust) = self.robust_where_asked(columns, working, sizes);
         let inner = all.columns(q, p).into_owned();
-        let (ones, working) = (all.column(q + p).into_owned(), all.column(q + p + 1).into_owned());
-        let mut reported = inner.clone();
-        if self.with_centres {
-            for (j, centre) in self.centres.iter().enumerate() {
-                reported.column_mut(j).axpy(*centre, &ones, 1.0);
-            }
-        }
+        let working = all.column(q + p).into_owned();
+        let reported = self.reported(&all, &inner);
         let starts = sizes.iter().scan(0, |next, size| Some(std::mem::replace(next, *next + size)));
         let bases: Vec<DMatrix<f64>> =
             starts.zip(sizes).map(|(start, size)| all.columns(start, *size).into_owned()).collect();
         // The R factor of some columns beside each other, the working residual last.
         let factor = |columns: &[&DMatrix<f64>]| {
             let width: usize = columns.iter().map(|columns| columns.ncols()).sum();
-            let mut joined = DMatrix::zeros(q + p + 2, width + 1);
+            let mut joined = DMatrix::zeros(all.nrows().max(width + 1), width + 1);
             let mut start = 0;
             for columns in columns {
                 joined.columns_mut(start, columns.ncols()).copy_from(columns);
@@ -494,15 +508,6 @@ fn square(factor: DMatrix<f64>, size: usize) -> DMatrix<f64> {
     let mut square = DMatrix::zeros(size, size);
     square.rows_mut(0, rows).copy_from(&factor.rows(0, rows));
     square
-}
-
-fn weighted(columns: &Reported<'_>, start: usize, rows: usize, with_centres: bool) -> DMatrix<f64> {
-    let mut block = columns.inner.rows(start, rows).into_owned();
-    if with_centres {
-        block.column_iter_mut().zip(&columns.centres).for_each(|(mut column, centre)| column.add_scalar_mut(*centre));
-    }
-    linalg::scale_rows(&mut block, &columns.weights[start..start + rows]);
-    block
 }
 
 #[cfg(test)]
