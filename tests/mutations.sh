@@ -245,6 +245,13 @@ mutate "a strip of rows counted twice in a pass" common/src/methods/vertical/row
     's/for strip in strips \{/let mut strips = strips;\n        if let Some(last) = strips.pop() {\n            strips.extend([Strip { gradients: last.gradients.clone(), scales: last.scales.clone() }, last]);\n        }\n        for strip in strips {/' rows::tests
 mutate "predictions of other coefficients taken for known" common/src/methods/vertical/block.rs \
     's/let known = self\.passed == \*beta;/let known = self.passed.len() == beta.len();/' rows::tests
+factor=common/src/linalg/factor.rs
+mutate "rows that say something new divided all the same" $factor \
+    's/const BEYOND: f64 = 1e4;\nconst LEFT: f64 = 1e-2;/const BEYOND: f64 = f64::INFINITY;\nconst LEFT: f64 = 0.0;/' linalg::factor
+mutate "rows whose factor is forgotten" $factor \
+    's/            sum\[\(j, j\)\] \+= 1\.0;\n//' linalg::factor
+mutate "a column of zeros that is divided by one" $factor \
+    's/if factor\[\(j, j\)\] == 0\.0 \{ 0\.0 \} else \{ BEYOND \}/BEYOND/' linalg::factor
 mutate "memory taken that others keep" common/src/linalg/values.rs \
     's/ && Arc::get_mut\(&mut spare\.0\)\.is_some\(\)//' linalg::values
 mutate "directions freed once of what they are close to" common/src/methods/vertical/subspace.rs \
@@ -956,6 +963,14 @@ mutate "a column far from zero taken for the intercept" common/src/methods/verti
     's/about_mean\(j\)\.max\(TOLD \* column\.norm\(\)\)/column.norm()/' vertical::columns_that_nearly
 mutate "fits that go on time and again" common/src/methods/vertical/session.rs \
     's/match ended\.again && !may \{/match false \&\& ended.again \&\& !may {/' protocol::a_leader_that_has_a_fit
+mutate "errors that come first and a second time" common/src/methods/vertical/session.rs \
+    's/self\.inference = learnt\.map\(Learnt::at_rest\);//' protocol::small_cases
+mutate "a joint step gone twice" common/src/methods/vertical/exchange.rs \
+    's/        self\.inference\.step\.fill\(0\.0\);\n//' vertical::coefficients_and
+mutate "errors that come first whatever the study says" common/src/methods/vertical/terms.rs \
+    's/ && self\.inference\.when == InferenceTime::First//' protocol::small_cases
+mutate "a part of a basis that was made for other rows" common/src/methods/vertical/exchange.rs \
+    's/next\.take\(\)\.filter\(\|next\| next\.start == start\)/next.clone()/' protocol::a_basis_that_comes
 
 where=(-p fedreg-proto --test edge)
 mutate "a name beside the role of alice" proto/src/convert.rs \

@@ -16,11 +16,11 @@ use fedreg_common::methods::vertical::session::VerticalSession;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::session::{Abort, PeerFault, Session, Turn};
 use fedreg_common::sim::pair::{self, Faults};
-use fedreg_common::study::{Study, Vertical};
+use fedreg_common::study::{InferenceTime, Study, Vertical};
 use fedreg_party::read;
 use fedreg_tests::vectors::{self, Case, Glm};
 use fedreg_tests::vertical::{fitted, frame, numeric, run, run_sealed, run_with, session, study, study_at_alice};
-use nalgebra::DMatrix;
+use nalgebra::{DMatrix, DVector};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -31,6 +31,8 @@ struct Simulated {
     study: Study<Vertical>,
     alice: Frame,
     bob: Frame,
+    /// All columns, and the outcome.
+    pooled: (DMatrix<f64>, Vec<f64>),
 }
 
 impl Simulated {
@@ -66,14 +68,28 @@ impl Simulated {
             weights: None,
             intercept: true,
         };
-        Simulated { study: study(&case, ""), alice: of(0..split.0), bob: of(split.0..p) }
+        let (alice, bob) = (of(0..split.0), of(split.0..p));
+        Simulated { study: study(&case, ""), alice, bob, pooled: (x, y) }
+    }
+
+    /// The same with standard errors at another time, where there is a choice.
+    fn with_errors_after(mut self, after: bool) -> Simulated {
+        if after {
+            self.study.method.inference.when = InferenceTime::After;
+        }
+        self
     }
 
     fn run(self) -> [VerticalFit; 2] {
+        self.run_with(|_, _| {})
+    }
+
+    /// The same with an observer of all messages.
+    fn run_with(self, observe: impl FnMut(usize, &Message)) -> [VerticalFit; 2] {
         let study = Arc::new(self.study);
         let mut alice = session(&study, Role::Alice, Policy::default(), self.alice).unwrap();
         let mut bob = session(&study, Role::Bob, Policy::default(), self.bob).unwrap();
-        fitted(pair::run(&mut alice, &mut bob, Faults::NONE, |_, _| {}))
+        fitted(pair::run(&mut alice, &mut bob, Faults::NONE, observe))
     }
 }
 
@@ -95,29 +111,59 @@ fn random_correlation(p: usize, seed: u64) -> DMatrix<f64> {
 
 #[test]
 fn strongly_correlated_blocks_take_a_handful_of_rounds() {
-    for (family, most) in [("gaussian", 9), ("binomial", 12)] {
+    for (family, after, most) in [("gaussian", true, 9), ("gaussian", false, 4), ("binomial", false, 12)] {
         for seed in 1..=5 {
-            let [alice, _] = Simulated::new(1000, (6, 6), &autoregressive(12, 0.97), family, seed).run();
+            let simulated = Simulated::new(1000, (6, 6), &autoregressive(12, 0.97), family, seed);
+            let [alice, _] = simulated.with_errors_after(after).run();
             assert_eq!(alice.termination, Termination::Converged);
-            println!("{family} seed {seed}: {} rounds", alice.rounds);
-            assert!(alice.rounds <= most, "{family} seed {seed}: {} rounds", alice.rounds);
+            println!("{family} {after} seed {seed}: {} rounds", alice.rounds);
+            assert!(alice.rounds <= most, "{family} {after} seed {seed}: {} rounds", alice.rounds);
         }
     }
 }
 
 #[test]
 fn blocks_with_a_random_correlation_take_about_as_many_rounds_as_columns() {
-    for (family, most) in [("gaussian", 40), ("binomial", 45)] {
+    for (family, after, most) in [("gaussian", true, 40), ("gaussian", false, 4), ("binomial", false, 45)] {
         let mut rounds: Vec<u32> = (1..=10)
             .map(|seed| {
-                let [alice, _] = Simulated::new(3000, (30, 30), &random_correlation(60, seed), family, seed).run();
+                let simulated = Simulated::new(3000, (30, 30), &random_correlation(60, seed), family, seed);
+                let [alice, _] = simulated.with_errors_after(after).run();
                 assert_eq!(alice.termination, Termination::Converged);
                 alice.rounds
             })
             .collect();
         rounds.sort_unstable();
-        println!("{family}: {rounds:?}");
-        assert!(rounds[5] <= most, "{family}: {rounds:?}");
+        println!("{family} {after}: {rounds:?}");
+        assert!(rounds[5] <= most, "{family} {after}: {rounds:?}");
+    }
+}
+
+#[test]
+fn a_basis_that_comes_in_parts_gives_the_errors_of_the_pooled_columns() {
+    let (n, p) = (150_000, 30);
+    for after in [false, true] {
+        let simulated = Simulated::new(n, (15, 15), &random_correlation(p, 3), "gaussian", 3).with_errors_after(after);
+        let (x, y) = simulated.pooled.clone();
+        let x = x.insert_column(0, 1.0);
+        let y = DVector::from_vec(y);
+        let inverse = (x.transpose() * &x).try_inverse().unwrap();
+        let beta = &inverse * (x.transpose() * &y);
+        let dispersion = (&y - &x * &beta).norm_squared() / (n - p - 1) as f64;
+        let mut parts = 0;
+        let count = |_, message: &Message| parts += usize::from(message.body.kind() == "a part of the basis");
+        for fit in simulated.run_with(count) {
+            for (j, row) in fit.coefficients.iter().enumerate() {
+                let error = (dispersion * inverse[(j, j)]).sqrt();
+                assert!(
+                    (row.estimate.unwrap() - beta[j]).abs() < 1e-8 * error.max(beta[j].abs()),
+                    "{row:?} {}",
+                    beta[j]
+                );
+                assert!((row.std_error.unwrap() / error - 1.0).abs() < 1e-9, "{row:?} {error}");
+            }
+        }
+        assert_eq!(parts, 2);
     }
 }
 
@@ -135,20 +181,26 @@ fn bits(fit: &VerticalFit) -> Vec<Option<u64>> {
 
 #[test]
 fn small_cases_take_exactly_these_messages() {
-    let mut kinds: Vec<&'static str> = Vec::new();
-    let mut values = 0;
-    let ended = run_with(&study(&diabetes(), ""), &diabetes().file(), Faults::NONE, Policy::default(), |_, message| {
-        kinds.push(message.body.kind());
-        if let Body::Partial(partial) = &message.body {
-            values += partial.values.len();
-        }
-    });
-    let sent = ended.sent;
-    let [alice, bob] = fitted(ended);
-    let partials = kinds.iter().filter(|kind| **kind == "partial predictions").count();
-    assert_eq!((alice.rounds, bob.rounds), (7, 7), "{kinds:?}");
-    assert_eq!((partials, sent), (14, 27), "{kinds:?}");
-    assert_eq!(values, 442 * partials);
+    // The exchange after the first round puts the fit at its end, less the part of the intercept that the other party's means are: the
+    // first round after it finds that out, the second is the minimum and the third shows that it is.
+    for (more, rounds, messages) in [("", 4, 21), ("[inference]\nwhen = \"after\"\n", 7, 27)] {
+        let mut kinds: Vec<&'static str> = Vec::new();
+        let mut values = 0;
+        let study = study(&diabetes(), more);
+        let ended = run_with(&study, &diabetes().file(), Faults::NONE, Policy::default(), |_, message| {
+            kinds.push(message.body.kind());
+            if let Body::Partial(partial) = &message.body {
+                values += partial.values.len();
+            }
+        });
+        let sent = ended.sent;
+        let [alice, bob] = fitted(ended);
+        let partials = kinds.iter().filter(|kind| **kind == "partial predictions").count();
+        let bases = kinds.iter().filter(|kind| **kind == "a part of the basis").count();
+        assert_eq!((alice.rounds, bob.rounds), (rounds, rounds), "{kinds:?}");
+        assert_eq!((partials, bases, sent), (2 * rounds as usize, 1, messages), "{kinds:?}");
+        assert_eq!(values, 442 * partials);
+    }
 }
 
 proptest! {
@@ -159,6 +211,8 @@ proptest! {
     ) {
         let case = if which == 0 { admissions() } else { diabetes() };
         let more = ["", "", "[penalty]\nlambda = [10.0, 1.0]\n", "[penalty]\nlambda = [10.0, 1.0]\ncv = 5\n"][which];
+        // Every copy of a message gets an answer, and long conversations have many.
+        let duplicate = if which == 3 { 0.25 * duplicate } else { duplicate };
         let study = study(&case, more);
         let clean = fitted(run(&study, &case.file(), Faults::NONE));
         let lossy = fitted(run(&study, &case.file(), Faults { drop, duplicate, reorder, seed }));

@@ -24,14 +24,14 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
         if case.is("fewer_rows_than_columns") {
             continue;
         }
-        for acceleration in ["anderson", "none"] {
+        for (acceleration, when) in [("anderson", "first"), ("anderson", "after"), ("none", "after")] {
             if acceleration == "none" && (case.is("longley") || case.is("ill_conditioned")) {
                 continue;
             }
-            let study = study(case, &format!("[fit]\nacceleration = {acceleration:?}\n"));
+            let study = study(case, &format!("[fit]\nacceleration = {acceleration:?}\n[inference]\nwhen = {when:?}\n"));
             let ended = run(&study, &case.file(), Faults::NONE);
             for fit in fitted(ended) {
-                let name = format!("{} {acceleration} {} rounds {}", case.name, fit.termination, fit.rounds);
+                let name = format!("{} {acceleration} {when} {} rounds {}", case.name, fit.termination, fit.rounds);
                 assert!(fit.termination.converged(), "{name}");
                 assert_eq!(fit.coefficients.len(), glm.coefficients.len(), "{name}");
                 for (got, row) in fit.coefficients.iter().zip(&glm.coefficients) {
@@ -245,10 +245,10 @@ fn test_off(name: &str, got: Option<&Test>, expected: &Test) -> Vec<(f64, String
 fn columns_that_nearly_depend_on_each_other_have_their_estimates_and_all_their_errors() {
     let mut off: Vec<(f64, String)> = Vec::new();
     for Near { case, coefficients } in vectors::all::<Near>("near") {
-        for sender in ["alice", "bob"] {
-            let study = study(&case, &format!("[inference]\nsender = {sender:?}\n"));
+        for (sender, when) in [("alice", "first"), ("bob", "first"), ("alice", "after"), ("bob", "after")] {
+            let study = study(&case, &format!("[inference]\nsender = {sender:?}\nwhen = {when:?}\n"));
             for fit in fitted(run(&study, &case.file(), Faults::NONE)) {
-                let name = format!("{} sender {sender}, {} rounds, {}", case.name, fit.rounds, fit.termination);
+                let name = format!("{} sender {sender} {when}, {} rounds, {}", case.name, fit.rounds, fit.termination);
                 println!("{name}");
                 if fit.termination != Termination::Converged || fit.rounds > 100 {
                     off.push((f64::INFINITY, name.clone()));

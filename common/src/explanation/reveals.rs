@@ -44,6 +44,9 @@ impl<'a> Reveals<'a> {
             Declaration::Outcome => "the outcome of every row",
             Declaration::Weights => "the weight of every row",
             Declaration::Offset => "the offset of every row",
+            Declaration::Basis if self.study.has_errors_first() => {
+                "the span of the columns, in full, after the first round: also where the fit then fails"
+            }
             Declaration::Basis => "the span of the columns, in full",
             Declaration::ProjectionTable if self.leads_several() => {
                 "how the columns of a party relate to those of all others together"

@@ -256,7 +256,11 @@ mod tests {
             x.column_mut(4).add_scalar_mut(1e4);
             let by_reflections = deviation(&x, &upper_factor(&x));
             let r = weighted_factor(&x, None);
-            assert!(deviation(&x, &r) <= 8.0 * by_reflections + 1e-12, "{share}: {} {by_reflections}", deviation(&x, &r));
+            assert!(
+                deviation(&x, &r) <= 8.0 * by_reflections + 1e-12,
+                "{share}: {} {by_reflections}",
+                deviation(&x, &r)
+            );
         }
     }
 
@@ -275,7 +279,11 @@ mod tests {
         (0..n / 2).for_each(|i| x[(i, 7)] = sum[i]);
         let by_reflections = deviation(&x, &upper_factor(&x));
         let in_order = weighted_factor(&x, None);
-        assert!(deviation(&x, &in_order) <= 8.0 * by_reflections + 1e-12, "{} {by_reflections}", deviation(&x, &in_order));
+        assert!(
+            deviation(&x, &in_order) <= 8.0 * by_reflections + 1e-12,
+            "{} {by_reflections}",
+            deviation(&x, &in_order)
+        );
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub use crate::methods::features::terms::{Features, FeaturesTerms, Release};
 pub use crate::methods::robust::terms::{OnlineTerms, PrivateFitTerms, Robust, RobustTerms};
 pub use crate::methods::stream::terms::{DecayName, KernelName, LossName, Stream, StreamFeatures, StreamTerms};
 pub use crate::methods::vertical::terms::{
-    Acceleration, CoefficientTerms, CovarianceTerms, ErrorKind, ErrorsByMechanism, FitTerms, InferenceTerms, Lambda,
-    OpensTo, PartyTerms, PathWord, PenaltyTerms, PredictionTerms, PrivacyError, SealedTerms, Vertical,
-    VerticalGuarantee,
+    Acceleration, CoefficientTerms, CovarianceTerms, ErrorKind, ErrorsByMechanism, FitTerms, InferenceTerms,
+    InferenceTime, Lambda, OpensTo, PartyTerms, PathWord, PenaltyTerms, PredictionTerms, PrivacyError, SealedTerms,
+    Vertical, VerticalGuarantee,
 };
 pub use crate::terms::suggestion::{ErrorRow, ErrorTable, Search, Suggestion};
 pub use crate::terms::{

@@ -8,7 +8,7 @@ use crate::session::PeerFault;
 
 use super::block::{Block, Tables};
 use super::message::{Basis, Table};
-use super::session::Work;
+use super::session::{Place, Work};
 use super::std_err::{Inference, Reading, Receiver, Reported, Sender};
 
 /// Values of one part of a basis: 16 MiB of numbers, so that a part is a small share of a large block.
@@ -22,6 +22,14 @@ pub(super) struct Learnt {
     pub(super) residual: f64,
     /// The same before the joint step.
     pub(super) before: f64,
+}
+
+impl Learnt {
+    /// The same for a party that has gone the step.
+    pub(super) fn at_rest(mut self) -> Learnt {
+        self.inference.step.fill(0.0);
+        self
+    }
 }
 
 /// What the leader of several parties reads off the bases of all others.
@@ -42,6 +50,15 @@ pub(super) struct Sending {
     sender: Sender,
     weights: Vec<f64>,
     working_squares: f64,
+    /// The next part, where there was time for it.
+    next: Option<Basis>,
+}
+
+/// A part of the peer's basis that came and was checked, and was not looked at yet.
+pub(super) struct Arrived {
+    start: usize,
+    part: DMatrix<f64>,
+    path: bool,
 }
 
 /// The receiver's side of an exchange under way.
@@ -130,7 +147,7 @@ impl Work {
             let reported = Reported { inner: block.matrix(), centres: vec![], weights: &weights };
             let sender = Sender::new(&reported, false, &mut self.rng)?;
             self.meter.record_basis(block.columns() as u64);
-            self.sending = Some(Sending { sender, weights, working_squares: 0.0 });
+            self.sending = Some(Sending { sender, weights, working_squares: 0.0, next: None });
         }
         self.part(start)
     }
@@ -144,18 +161,23 @@ impl Work {
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let sender = Sender::new(&reported, self.reports_centres(), &mut self.rng)?;
             self.meter.record_basis(block.columns() as u64);
-            self.sending = Some(Sending { sender, weights, working_squares });
+            self.sending = Some(Sending { sender, weights, working_squares, next: None });
         }
         self.part(start)
     }
 
     /// Whether the exchange is about columns as they are reported, which are not those of the fit: a joint step from which it goes on is
-    /// in coefficients of the fit.
+    /// in coefficients of the fit, unless standard errors follow from the same exchange; then what the intercept lacks is a round away.
     fn reports_centres(&self) -> bool {
-        !self.encoded.block.has_intercept() && !self.again
+        !self.encoded.block.has_intercept() && (!self.again || self.fits.errors_are_first())
     }
 
-    fn part(&self, start: u64) -> Option<Basis> {
+    fn part(&mut self, start: u64) -> Option<Basis> {
+        let ready = self.sending.as_mut()?.next.take().filter(|next| next.start == start);
+        ready.or_else(|| self.compute_part(start))
+    }
+
+    fn compute_part(&self, start: u64) -> Option<Basis> {
         let sending = self.sending.as_ref()?;
         let block = &self.encoded.block;
         let columns = block.columns();
@@ -173,31 +195,54 @@ impl Work {
         basis: &Basis,
         path: bool,
     ) -> Result<(), PeerFault> {
-        let block = &self.encoded.block;
-        check_basis(block.rows(), start, columns, basis)?;
-        let rows = basis.rows as usize;
-        let part = DMatrix::from_column_slice(rows, columns, &basis.values);
-        if path {
-            return self.path_moments(start as usize, part);
+        check_basis(self.encoded.block.rows(), start, columns, basis)?;
+        self.look_at_arrived();
+        let part = DMatrix::from_column_slice(basis.rows as usize, columns, &basis.values);
+        self.arrived = Some(Arrived { start: start as usize, part, path });
+        Ok(())
+    }
+
+    /// Whether there is something to do for an exchange while the other is at work.
+    pub(super) fn has_part_to_do(&self) -> bool {
+        let next = matches!(self.place, Place::Basis { .. }) && self.sending.as_ref().is_some_and(|s| s.next.is_none());
+        self.arrived.is_some() || next
+    }
+
+    /// Looks at the part that came last, or makes the one that goes next.
+    pub(super) fn do_part(&mut self) {
+        self.look_at_arrived();
+        if let Place::Basis { start, .. } = self.place {
+            let next = self.compute_part(start);
+            if let Some(sending) = &mut self.sending {
+                sending.next = next;
+            }
         }
+    }
+
+    fn look_at_arrived(&mut self) {
+        let Some(Arrived { start, part, path }) = self.arrived.take() else { return };
+        if path {
+            return self.path_moments(start, part);
+        }
+        let block = &self.encoded.block;
         if self.receiving.is_none() {
             let weights = block.working_weights();
             let working = working(block, &weights);
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
-            let receiver =
-                Receiver::new(columns, &reported, self.reports_centres(), self.study.method.inference.errors)
-                    .with_across(self.study.method.shares_covariance());
+            let errors = self.study.method.inference.errors;
+            let receiver = Receiver::new(part.ncols(), &reported, self.reports_centres(), errors)
+                .with_across(self.study.method.shares_covariance());
             self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
         if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights };
-            receiver.push(&reported, start as usize, part, working);
+            receiver.push(&reported, start, part, working);
         }
-        Ok(())
     }
 
     /// What the basis of the other tells, once it is whole.
     pub(super) fn read(&mut self) -> Option<Reading> {
+        self.look_at_arrived();
         let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
         let block = &self.encoded.block;
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
@@ -206,6 +251,7 @@ impl Work {
 
     /// What the bases of several others tell, once they are whole; they have these numbers of columns.
     pub(super) fn gathered(&mut self, sizes: &[usize]) -> Option<Gathered> {
+        self.look_at_arrived();
         let before = self.received_squares();
         let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
         let block = &self.encoded.block;
@@ -285,7 +331,7 @@ impl Work {
     }
 
     /// Adds rows of the basis to the inner products, fold by fold.
-    fn path_moments(&mut self, start: usize, part: DMatrix<f64>) -> Result<(), PeerFault> {
+    fn path_moments(&mut self, start: usize, part: DMatrix<f64>) {
         let block = &self.encoded.block;
         let (rows, basis, own) = (part.nrows(), part.ncols(), block.columns());
         let size = basis + own + 1;
@@ -308,7 +354,7 @@ impl Work {
                 *slot = Some(Receiving::Path(vec![DMatrix::zeros(size, size); count]));
                 match slot {
                     Some(Receiving::Path(moments)) => moments,
-                    _ => return Ok(()),
+                    _ => return,
                 }
             }
         };
@@ -321,11 +367,11 @@ impl Work {
                 *sum += crate::linalg::gram(&joined.select_rows(&in_fold), None);
             }
         }
-        Ok(())
     }
 
     /// Turns the finished exchange into the tables of the path.
     pub(super) fn settle_tables(&mut self) -> Option<()> {
+        self.look_at_arrived();
         let block = &self.encoded.block;
         let side = match (self.sending.take(), self.receiving.take()) {
             (Some(sending), _) => TableSide::Sender { back: sending.sender.back() },
@@ -365,7 +411,8 @@ impl Work {
     }
 
     /// The sum of squares of the working residual, at the receiver.
-    pub(super) fn received_squares(&self) -> f64 {
+    pub(super) fn received_squares(&mut self) -> f64 {
+        self.look_at_arrived();
         match &self.receiving {
             Some(Receiving::Inference { working, .. }) => working.iter().map(|z| z * z).sum(),
             _ => 0.0,

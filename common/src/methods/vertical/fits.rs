@@ -123,7 +123,9 @@ pub(super) struct Fits {
     pub(super) restarted: bool,
     /// Whether a projection exchange can put the parties at the joint minimum where their rounds come to no rest.
     pub(super) exchanges: bool,
-    /// How often one did.
+    /// Whether one is made after the first round, for standard errors.
+    pub(super) errors_first: bool,
+    /// How often the fit went on from one.
     pub(super) exchanged_for: u32,
 }
 
@@ -237,6 +239,7 @@ impl Fits {
             fold_errors: Vec::new(),
             restarted: false,
             exchanges: false,
+            errors_first: false,
             exchanged_for: 0,
         }
     }
@@ -575,12 +578,17 @@ impl Fits {
         self.round as usize > self.columns.0.min(self.columns.1) + LATE_ROUNDS && change > GROWING
     }
 
-    /// Whether rounds go on without an end where a projection exchange can give it: columns of the two sides are so close that what one
+    /// Whether the exchange for standard errors is still to come, and comes before the fit goes on.
+    pub(super) fn errors_are_first(&self) -> bool {
+        self.errors_first && self.exchanged_for == 0
+    }
+
+    /// Whether a projection exchange is to come: the one for standard errors, or rounds go on without an end where a projection exchange can give it: columns of the two sides are so close that what one
     /// side cannot see of the other decides.
     fn is_restless(&self, certificate: f64) -> bool {
         let rounds = 2 * self.columns.0.min(self.columns.1) + RESTLESS_ROUNDS;
         let may = self.exchanges && self.minimises() && self.exchanged_for < MOST_EXCHANGES;
-        may && self.round as usize > rounds && certificate < RESTLESS
+        self.errors_are_first() || may && self.round as usize > rounds && certificate < RESTLESS
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.

@@ -7,7 +7,8 @@
 //! 2. vectors that another than the leader holds alone, to the leader; then those that the first party, Alice or the leader, holds
 //!    alone, where the study declares them;
 //! 3. the fits: partial predictions to and fro until the leader, of two the party with fewer columns, ends them;
-//! 4. the projection exchange, where the study and both policies allow it;
+//! 4. the projection exchange, where the study and both policies allow it; of two parties and a gaussian outcome after the first round
+//!    already, which goes on from the joint minimum that it gives, unless the study says otherwise;
 //! 5. results.
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::study::{HeldColumn, Study, Vertical};
 
 use super::across::Across;
 use super::agree::{self, Agreement, Compared};
-use super::exchange::{self, Receiving, Sending};
+use super::exchange::{Arrived, Learnt, Receiving, Sending};
 use super::fits::{Abreast, First, Fits, MOST_EXCHANGES, Site, Step as FitStep};
 use super::message::{Body, Ended, Held, HeldKind, Joint, JointKind, Results, Shared};
 use super::meter::{Meter, metered_gram};
@@ -131,7 +132,8 @@ pub(super) struct Work {
     pub(super) meter: Meter,
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
-    pub(super) inference: Option<exchange::Learnt>,
+    pub(super) arrived: Option<Arrived>,
+    pub(super) inference: Option<Learnt>,
     pub(super) across: Across,
     pub(super) peer: Option<Results>,
     pub(super) own_results: Option<Results>,
@@ -204,6 +206,17 @@ impl Script for VerticalScript {
             self.stage = self.compare_blocks(&study, &theirs)?;
         }
         Ok(self.settle()?)
+    }
+
+    fn has_work(&self) -> bool {
+        matches!(&self.stage, Stage::Fitting(work) if work.has_part_to_do())
+    }
+
+    fn work(&mut self) -> Result<(), Abort> {
+        if let Stage::Fitting(work) = &mut self.stage {
+            work.do_part();
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<VerticalFit, Abort> {
@@ -363,6 +376,7 @@ impl Work {
             abreast: None,
             sending: None,
             receiving: None,
+            arrived: None,
             inference: None,
             across: Across::default(),
             peer: None,
@@ -586,6 +600,7 @@ impl Work {
         }
         self.fits.begin(&mut self.encoded)?;
         self.fits.exchanges = self.infers() && !self.study.is_of_several();
+        self.fits.errors_first = self.fits.exchanges && self.study.has_errors_first();
         self.place = if self.study.needs_path() { Place::Largest { answered: false } } else { self.before_fits() };
         Ok(())
     }
@@ -712,7 +727,7 @@ impl Work {
 
     /// Why there is no exchange: only rows without working weight leave none, which a fit that has converged does not have.
     fn without(&self, what: &str) -> Abort {
-        match self.again {
+        match self.again && self.study.method.family != Family::Gaussian {
             true => Abort::Data("the fit came to no rest, and rows have run to probabilities of 0 and 1".to_string()),
             false => Abort::Bug(what.to_string()),
         }
@@ -846,7 +861,13 @@ impl Work {
 
     fn after_fits(&mut self, ended: Ended) -> Place {
         self.again = ended.again;
-        if self.infers() && (ended.again || ended.termination == Termination::Converged) {
+        let converged = ended.termination == Termination::Converged;
+        if !converged && !ended.again {
+            self.inference = None;
+        }
+        // Where they came first there are errors.
+        let lacks = ended.again || (converged && self.inference.is_none());
+        if self.infers() && lacks {
             Place::Basis { start: 0, purpose: BasisPurpose::Inference }
         } else {
             Place::Results { answered: false }
@@ -859,12 +880,19 @@ impl Work {
             self.place = Place::Results { answered: false };
             return;
         }
-        let step = self.inference.take().map(|learnt| learnt.inference.step);
+        let (learnt, across) = (self.inference.take(), std::mem::take(&mut self.across));
+        let step = learnt.as_ref().map(|learnt| &learnt.inference.step);
         if let Some(step) = step.filter(|step| step.iter().all(|value| value.is_finite())) {
             let beta = self.encoded.block.beta() + step;
             self.encoded.block.place(beta);
         }
+        let first = self.fits.errors_are_first();
         self.fits.exchanged_for += 1;
         self.begin_again();
+        if first {
+            // Of a quadratic loss neither the curvature nor what is left at the minimum depends on where the exchange is made.
+            self.inference = learnt.map(Learnt::at_rest);
+            self.across = across;
+        }
     }
 }

@@ -174,6 +174,28 @@ pub struct InferenceTerms {
     /// both: they tell single columns apart, so that these count as shown in full. Of plain fits of two parties without a penalty.
     #[serde(skip_serializing_if = "CovarianceTerms::is_own")]
     pub covariance: CovarianceTerms,
+    /// When the basis is sent, in a plain fit of two parties with a gaussian outcome and no penalty: "first" (after the first round, from
+    /// which the fit takes few more, however close the columns are; the basis has then left even where the fit fails) or "after" (once the
+    /// fit has converged). All other fits send it after they have converged.
+    #[serde(skip_serializing_if = "InferenceTime::is_first")]
+    pub when: InferenceTime,
+}
+
+/// When the basis is sent that standard errors follow from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InferenceTime {
+    /// After the first round.
+    #[default]
+    First,
+    /// After the fit has converged.
+    After,
+}
+
+impl InferenceTime {
+    fn is_first(&self) -> bool {
+        *self == InferenceTime::First
+    }
 }
 
 /// Whose covariances a party learns.
@@ -195,7 +217,13 @@ impl CovarianceTerms {
 
 impl Default for InferenceTerms {
     fn default() -> Self {
-        InferenceTerms { allowed: true, sender: None, errors: ErrorKind::Model, covariance: CovarianceTerms::Own }
+        InferenceTerms {
+            allowed: true,
+            sender: None,
+            errors: ErrorKind::Model,
+            covariance: CovarianceTerms::Own,
+            when: InferenceTime::First,
+        }
     }
 }
 
@@ -205,6 +233,7 @@ impl InferenceTerms {
         self.allowed
             && self.errors.is_model()
             && self.covariance.is_own()
+            && self.when.is_first()
             && self.sender.is_none_or(|sender| sender == Role::Alice)
     }
 }
@@ -386,6 +415,7 @@ impl Vertical {
         self.check_quasi(mode)?;
         self.check_errors(mode)?;
         self.check_covariance(mode)?;
+        self.check_time(mode)?;
         let named = [self.inference.sender, self.prediction.result_to];
         match named.iter().flatten().all(|role| self.parties.contains_key(role)) {
             true => Ok(()),
@@ -440,6 +470,32 @@ impl Vertical {
     /// Whether each of two parties learns the covariances of all coefficients.
     pub fn shares_covariance(&self) -> bool {
         self.inference.covariance == CovarianceTerms::Shared
+    }
+
+    /// Whether the fit may begin with the exchange for standard errors, and is to.
+    fn has_errors_first(&self) -> bool {
+        self.family == Family::Gaussian
+            && self.fit.acceleration == Acceleration::Anderson
+            && self.inference.when == InferenceTime::First
+    }
+
+    /// Refuses a time of the basis exchange where there is none, or one time only.
+    fn check_time(&self, mode: Mode) -> Result<(), StudyError> {
+        if self.inference.when == InferenceTime::First {
+            return Ok(());
+        }
+        let problem = match mode {
+            Mode::Sealed | Mode::Private => format!("and no basis is sent in {} mode", mode.name()),
+            Mode::Plain if self.is_of_several() => "as it is among several parties in any case".to_string(),
+            Mode::Plain if self.penalty.is_some() => {
+                "and penalised estimates have no standard errors for which a basis were sent".to_string()
+            }
+            Mode::Plain if !self.inference.allowed => {
+                "and `inference.allowed = false` rules the basis exchange out".to_string()
+            }
+            Mode::Plain => return Ok(()),
+        };
+        Err(value("inference.when", format!("is \"after\", {problem}: leave the key out")))
     }
 
     /// Refuses covariances across the parties where the study does not compute them.
@@ -768,6 +824,11 @@ impl Study<Vertical> {
             }
             VerticalGuarantee::Sealed(_) | VerticalGuarantee::Private(_) => false,
         }
+    }
+
+    /// Whether the exchange for standard errors is made after the first round, where policies allow it.
+    pub fn has_errors_first(&self) -> bool {
+        self.uses_basis() && self.method.penalty.is_none() && !self.is_of_several() && self.method.has_errors_first()
     }
 
     /// Whether a dealer hands out masks for a fit.
