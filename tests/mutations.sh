@@ -969,6 +969,12 @@ mutate "a joint step gone twice" common/src/methods/vertical/exchange.rs \
     's/        self\.inference\.step\.fill\(0\.0\);\n//' vertical::coefficients_and
 mutate "errors that come first whatever the study says" common/src/methods/vertical/terms.rs \
     's/ && self\.inference\.when == InferenceTime::First//' protocol::small_cases
+mutate "a joint minimum in coefficients that are reported" common/src/methods/vertical/std_err.rs \
+    's/if self\.steps_of_fit && self\.with_centres/if false/' protocol::small_cases
+mutate "a minimum looked for by one step" common/src/methods/vertical/joint.rs \
+    's/halvings == 0 && decrement <= SMALL/halvings == 0/' protocol::strongly vertical::coefficients_and
+mutate "a step that is not halved" common/src/methods/vertical/joint.rs \
+    's/while !\(reached <= loss \+ SLACK \* loss\.abs\(\)\)/while false/' joint::
 mutate "a part of a basis that was made for other rows" common/src/methods/vertical/exchange.rs \
     's/next\.take\(\)\.filter\(\|next\| next\.start == start\)/next.clone()/' protocol::a_basis_that_comes
 

@@ -265,8 +265,8 @@ impl<'a> Forecast<'a> {
             false => self.own.min(self.peer),
         };
         let one = match self.study.method.family {
-            // One before the exchange, and those after its joint step.
-            Family::Gaussian if self.study.has_errors_first() && self.basis() => 4,
+            // One before the exchange, and those after it.
+            _ if self.study.has_errors_first() && self.basis() => 4,
             Family::Gaussian => smaller + 3,
             Family::Binomial | Family::Poisson => smaller + smaller / 4 + 6,
         };

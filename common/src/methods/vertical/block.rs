@@ -678,6 +678,27 @@ impl Block {
         values
     }
 
+    /// Working weights and working residuals at some linear predictors.
+    pub fn working_at(&self, mut predictors: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
+        let mut residuals = predictors.clone();
+        let strips = predictors.par_chunks_mut(STRIP_ROWS).zip(residuals.par_chunks_mut(STRIP_ROWS)).enumerate();
+        strips.for_each(|(part, (weights, residuals))| {
+            self.outcome.working_weights(part * STRIP_ROWS, weights);
+            self.outcome.residuals(part * STRIP_ROWS, residuals);
+            let rows = residuals.iter_mut().zip(&*weights);
+            rows.for_each(|(residual, weight)| *residual = if *weight > 0.0 { *residual / weight.sqrt() } else { 0.0 });
+        });
+        (predictors, residuals)
+    }
+
+    /// One for each row that counts, zero for others.
+    pub fn counted(&self) -> Vec<f64> {
+        match &self.outcome.weights {
+            Some(weights) => weights.iter().map(|weight| f64::from(u8::from(*weight > 0.0))).collect(),
+            None => vec![1.0; self.rows()],
+        }
+    }
+
     /// Cross-products of the columns but the intercept's under the working weights, about their weighted means where `centre`.
     pub fn working_products(&self, centre: bool) -> DMatrix<f64> {
         let first = usize::from(self.has_intercept());

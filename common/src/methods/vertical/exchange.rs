@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::glm::Family;
 use crate::session::PeerFault;
 
 use super::block::{Block, Tables};
+use super::joint;
 use super::message::{Basis, Table};
 use super::session::{Place, Work};
-use super::std_err::{Inference, Reading, Receiver, Reported, Sender};
+use super::std_err::{ErrorKind, Inference, Reading, Receiver, Reported, Sender};
 
 /// Values of one part of a basis: 16 MiB of numbers, so that a part is a small share of a large block.
 pub(super) const PART_VALUES: usize = 1 << 21;
@@ -28,6 +30,7 @@ impl Learnt {
     /// The same for a party that has gone the step.
     pub(super) fn at_rest(mut self) -> Learnt {
         self.inference.step.fill(0.0);
+        self.before = self.residual;
         self
     }
 }
@@ -72,6 +75,8 @@ pub(super) enum Receiving {
         /// Working residuals.
         working: Vec<f64>,
     },
+    /// For standard errors that come first, of another family than gaussian: the other's columns whole, row by row as they came.
+    Joint(DMatrix<f64>),
     /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
     Path(Vec<DMatrix<f64>>),
 }
@@ -156,7 +161,8 @@ impl Work {
     pub(super) fn inference_basis(&mut self, start: u64) -> Option<Basis> {
         if self.sending.is_none() {
             let block = &self.encoded.block;
-            let weights = block.working_weights();
+            // Where the minimum is still to be found the weights there are not known yet.
+            let weights = if self.seeks_minimum() { block.counted() } else { block.working_weights() };
             let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let sender = Sender::new(&reported, self.reports_centres(), &mut self.rng)?;
@@ -167,7 +173,8 @@ impl Work {
     }
 
     /// Whether the exchange is about columns as they are reported, which are not those of the fit: a joint step from which it goes on is
-    /// in coefficients of the fit, unless standard errors follow from the same exchange; then what the intercept lacks is a round away.
+    /// in coefficients of the fit, unless standard errors follow from the same exchange. Then the receiver says the step in those of the
+    /// fit too; where the party with the intercept receives, what its intercept lacks is a round away.
     fn reports_centres(&self) -> bool {
         !self.encoded.block.has_intercept() && (!self.again || self.fits.errors_are_first())
     }
@@ -224,6 +231,14 @@ impl Work {
         if path {
             return self.path_moments(start, part);
         }
+        if self.seeks_minimum() {
+            let rows = self.encoded.block.rows();
+            let joint = self.receiving.get_or_insert_with(|| Receiving::Joint(DMatrix::zeros(rows, part.ncols())));
+            if let Receiving::Joint(basis) = joint {
+                basis.rows_mut(start, part.nrows()).copy_from(&part);
+            }
+            return;
+        }
         let block = &self.encoded.block;
         if self.receiving.is_none() {
             let weights = block.working_weights();
@@ -231,7 +246,8 @@ impl Work {
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let errors = self.study.method.inference.errors;
             let receiver = Receiver::new(part.ncols(), &reported, self.reports_centres(), errors)
-                .with_across(self.study.method.shares_covariance());
+                .with_across(self.study.method.shares_covariance())
+                .with_steps_of_the_fit(self.fits.errors_are_first());
             self.receiving = Some(Receiving::Inference { receiver, weights, working });
         }
         if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
@@ -243,10 +259,46 @@ impl Work {
     /// What the basis of the other tells, once it is whole.
     pub(super) fn read(&mut self) -> Option<Reading> {
         self.look_at_arrived();
-        let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
+        let (receiver, weights, working) = match self.receiving.take()? {
+            Receiving::Inference { receiver, weights, working } => (receiver, weights, working),
+            Receiving::Joint(basis) => return self.read_at_minimum(basis),
+            Receiving::Path(_) => return None,
+        };
         let block = &self.encoded.block;
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
         receiver.finish(&reported, &working)
+    }
+
+    /// The same at the joint minimum, where one is found. Where none is, as between columns that depend on each other and for classes
+    /// that are separated, the present point tells which columns do, and nothing else of it counts.
+    fn read_at_minimum(&self, mut basis: DMatrix<f64>) -> Option<Reading> {
+        let (block, method) = (&self.encoded.block, &self.study.method);
+        let minimum = joint::minimum(block, &basis);
+        let predictors = match &minimum {
+            Some(minimum) => minimum.predictors.clone(),
+            None => block.predictors(),
+        };
+        let (weights, working) = block.working_at(predictors);
+        let roots: Vec<f64> = weights.iter().map(|weight| weight.sqrt()).collect();
+        basis.column_iter_mut().for_each(|mut column| {
+            column.iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
+        });
+        let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
+        let errors = if minimum.is_some() { method.inference.errors } else { ErrorKind::Model };
+        let mut receiver = Receiver::new(basis.ncols(), &reported, self.reports_centres(), errors)
+            .with_across(method.shares_covariance());
+        receiver.push(&reported, 0, basis, &working);
+        let mut reading = receiver.finish(&reported, &working)?;
+        match minimum {
+            Some(minimum) => reading.come_from(&minimum.own, &minimum.basis),
+            None => (reading.score, reading.inference) = (DVector::zeros(0), None),
+        }
+        Some(reading)
+    }
+
+    /// Whether the party with the basis looks for the joint minimum by itself: the loss is not quadratic, and the exchange comes first.
+    fn seeks_minimum(&self) -> bool {
+        self.fits.errors_are_first() && self.study.method.family != Family::Gaussian
     }
 
     /// What the bases of several others tell, once they are whole; they have these numbers of columns.
@@ -422,7 +474,9 @@ impl Work {
     /// Takes the receiver's table; returns how many columns the receiver has set aside.
     pub(super) fn take_table(&mut self, table: &Table, receiver_columns: usize) -> Result<usize, PeerFault> {
         let p = self.encoded.block.columns();
-        if table.factor.len() != p * p || table.score.len() != p {
+        // None where no minimum was found.
+        let found = !(table.score.is_empty() && self.seeks_minimum());
+        if table.factor.len() != p * p || (found && table.score.len() != p) {
             let came = table.factor.len() as u64;
             return Err(PeerFault::Length { what: "a projection table", came, expected: (p * p) as u64 });
         }
@@ -444,7 +498,7 @@ impl Work {
         if !self.study.is_first(self.role) {
             self.dependent = sending.sender.dependent(&factor);
         }
-        if self.dependent.is_empty() {
+        if self.dependent.is_empty() && found {
             let score = DVector::from_column_slice(&table.score);
             if self.study.method.shares_covariance() {
                 self.across.transform = Some(sending.sender.transform().clone());

@@ -7,6 +7,7 @@ pub mod block;
 mod exchange;
 mod fits;
 mod followers;
+mod joint;
 pub mod linked;
 mod masked;
 pub mod matching;

@@ -7,8 +7,8 @@
 //! 2. vectors that another than the leader holds alone, to the leader; then those that the first party, Alice or the leader, holds
 //!    alone, where the study declares them;
 //! 3. the fits: partial predictions to and fro until the leader, of two the party with fewer columns, ends them;
-//! 4. the projection exchange, where the study and both policies allow it; of two parties and a gaussian outcome after the first round
-//!    already, which goes on from the joint minimum that it gives, unless the study says otherwise;
+//! 4. the projection exchange, where the study and both policies allow it; of two parties after the first round already, as a rule, and
+//!    the fit goes on from the joint minimum that it gives;
 //! 5. results.
 
 use std::sync::Arc;

@@ -218,6 +218,8 @@ pub struct Receiver {
     kept: Vec<(usize, DMatrix<f64>)>,
     /// Whether covariances with the coordinates of the basis are asked for.
     across: bool,
+    /// Whether the sender's step is one of coefficients of the fit, whatever columns are reported.
+    steps_of_fit: bool,
 }
 
 /// Square roots of the covariance that follows from the residuals.
@@ -249,6 +251,16 @@ pub struct Reading {
     pub across: Option<DMatrix<f64>>,
 }
 
+impl Reading {
+    /// For rows at a point that is so far from that of the fit: own coefficients, and coordinates of the basis.
+    pub fn come_from(&mut self, own: &DVector<f64>, basis: &DVector<f64>) {
+        if let Some(inference) = &mut self.inference {
+            inference.step += own;
+        }
+        self.score += self.factor.tr_mul(&(&self.factor * basis));
+    }
+}
+
 /// What the receiver of several bases reads off its triangle.
 pub struct ReadingOfSeveral {
     /// For each basis its R factor after the receiver's columns and the bases before it were projected out.
@@ -277,6 +289,7 @@ impl Receiver {
             errors,
             kept: Vec::new(),
             across: false,
+            steps_of_fit: false,
         }
     }
 
@@ -284,6 +297,12 @@ impl Receiver {
     #[must_use]
     pub fn with_across(self, across: bool) -> Receiver {
         Receiver { across, ..self }
+    }
+
+    /// The same from whose joint step the fit goes on.
+    #[must_use]
+    pub fn with_steps_of_the_fit(self, steps_of_fit: bool) -> Receiver {
+        Receiver { steps_of_fit, ..self }
     }
 
     /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
@@ -407,7 +426,15 @@ impl Receiver {
         let dependent: Vec<usize> = (0..p).filter(|j| !kept.contains(&(q + j))).collect();
         let basis_last = beside(&reported, &basis);
         let factor = basis_last.view((p, p), (q, q)).into_owned();
-        let score = factor.transpose() * basis_last.view((p, q + p), (q, 1)).column(0);
+        let mut score = factor.transpose() * basis_last.view((p, q + p), (q, 1)).column(0);
+        if self.steps_of_fit && self.with_centres {
+            let of_fit = beside(&inner, &basis);
+            let mut step = of_fit.view((p, q + p), (q, 1)).column(0).into_owned();
+            let solved = of_fit.view((p, p), (q, q)).solve_upper_triangular_mut(&mut step);
+            if solved && step.iter().all(|value| value.is_finite()) {
+                score = factor.transpose() * (&factor * step);
+            }
+        }
         let own_factor = own_last.view((q, q), (p, p)).into_owned();
         let mut root = DMatrix::identity(p, p);
         let mut step = own_last.view((q, q + p), (p, 1)).column(0).into_owned();

@@ -174,9 +174,10 @@ pub struct InferenceTerms {
     /// both: they tell single columns apart, so that these count as shown in full. Of plain fits of two parties without a penalty.
     #[serde(skip_serializing_if = "CovarianceTerms::is_own")]
     pub covariance: CovarianceTerms,
-    /// When the basis is sent, in a plain fit of two parties with a gaussian outcome and no penalty: "first" (after the first round, from
-    /// which the fit takes few more, however close the columns are; the basis has then left even where the fit fails) or "after" (once the
-    /// fit has converged). All other fits send it after they have converged.
+    /// When the basis is sent, in a plain fit of two parties without a penalty: "first" (after the first round, from which the fit takes few
+    /// more, however close the columns are; the basis has then left even where the fit fails) or "after" (once the fit has converged).
+    /// Fits of several parties send it after they have converged, as do binomial and Poisson fits with an intercept whose `sender` is the
+    /// party without it.
     #[serde(skip_serializing_if = "InferenceTime::is_first")]
     pub when: InferenceTime,
 }
@@ -474,9 +475,7 @@ impl Vertical {
 
     /// Whether the fit may begin with the exchange for standard errors, and is to.
     fn has_errors_first(&self) -> bool {
-        self.family == Family::Gaussian
-            && self.fit.acceleration == Acceleration::Anderson
-            && self.inference.when == InferenceTime::First
+        self.fit.acceleration == Acceleration::Anderson && self.inference.when == InferenceTime::First
     }
 
     /// Refuses a time of the basis exchange where there is none, or one time only.
@@ -828,7 +827,13 @@ impl Study<Vertical> {
 
     /// Whether the exchange for standard errors is made after the first round, where policies allow it.
     pub fn has_errors_first(&self) -> bool {
-        self.uses_basis() && self.method.penalty.is_none() && !self.is_of_several() && self.method.has_errors_first()
+        // Of a loss that is not quadratic the joint minimum is that of the fit only where the party without the intercept looks for it.
+        let joint = self.method.family == Family::Gaussian || self.sends_basis(self.first()) || !self.method.intercept;
+        self.uses_basis()
+            && self.method.penalty.is_none()
+            && !self.is_of_several()
+            && self.method.has_errors_first()
+            && joint
     }
 
     /// Whether a dealer hands out masks for a fit.

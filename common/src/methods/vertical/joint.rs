@@ -1,0 +1,225 @@
+//! The joint minimum of a binomial or Poisson loss, at the party that holds the basis of the other's columns beside its own.
+//!
+//! Newton's method over all coefficients at once: the gradient and the second derivative come from one product of all columns with
+//! themselves under the working weights, so that a step takes one sweep over the rows and no message. Of many rows the first steps take
+//! some, spread evenly, whose minimum is a standard error of theirs away from that of all.
+
+use nalgebra::{DMatrix, DVector};
+use rayon::prelude::*;
+
+use super::block::{Block, Outcome};
+use crate::linalg::kernels::{self, STRIP_ROWS};
+use crate::linalg::{self, Definite};
+
+/// Steps, at most. Where there is a minimum about seven are enough.
+const STEPS: usize = 16;
+
+/// A step of this many standard errors, squared, is followed by one far below rounding of the loss.
+const SMALL: f64 = 1e-10;
+
+/// Rows that the first steps take, if there are many times more.
+const SOME: usize = 1 << 16;
+const MANY: usize = 8;
+
+/// Pivots further apart say that columns nearly depend on each other, and more than a step of this method can tell.
+const SOUND: f64 = 1e-5;
+
+/// Halvings of a step that does not lower the loss.
+const HALVINGS: usize = 10;
+
+/// How far a loss may rise by rounding, relative to it.
+const SLACK: f64 = 1e-12;
+
+/// Where the joint loss is least.
+pub(super) struct Minimum {
+    /// How far it is from the present coefficients.
+    pub(super) own: DVector<f64>,
+    /// The same in coordinates of the basis.
+    pub(super) basis: DVector<f64>,
+    /// Linear predictors there.
+    pub(super) predictors: Vec<f64>,
+}
+
+/// The minimum over own coefficients and coordinates of the basis, from the present predictions; none where no minimum is found.
+pub(super) fn minimum(block: &Block, basis: &DMatrix<f64>) -> Option<Minimum> {
+    minimum_by(block, basis, SOME)
+}
+
+/// The same whose first steps take this number of rows.
+fn minimum_by(block: &Block, basis: &DMatrix<f64>, some: usize) -> Option<Minimum> {
+    let (rows, columns) = (block.rows(), [basis, block.matrix()]);
+    let size = columns.iter().map(|columns| columns.ncols()).sum();
+    let (mut predictors, mut at) = (block.predictors(), DVector::zeros(size));
+    if rows > MANY * some {
+        let every = rows / some;
+        let picked: Vec<usize> = (0..rows).step_by(every).collect();
+        let of = |values: &[f64]| picked.iter().map(|row| values[*row]).collect::<Vec<f64>>();
+        let picked_columns = columns.map(|columns| columns.select_rows(&picked));
+        let outcome = block.outcome();
+        let outcome = Outcome {
+            y: of(&outcome.y),
+            weights: outcome.weights.as_deref().map(of),
+            offset: None,
+            hidden: None,
+            ..*outcome
+        };
+        let rows = Rows { outcome: &outcome, columns: [&picked_columns[0], &picked_columns[1]] };
+        let mut near = DVector::zeros(size);
+        if rows.descend(&mut of(&predictors), &mut near).is_some() {
+            Rows { outcome: block.outcome(), columns }.go(&near, &mut predictors);
+            at = near;
+        }
+    }
+    Rows { outcome: block.outcome(), columns }.descend(&mut predictors, &mut at)?;
+    let (basis, own) = (at.rows(0, basis.ncols()).into_owned(), at.rows(basis.ncols(), block.columns()).into_owned());
+    Some(Minimum { own, basis, predictors })
+}
+
+/// All columns of some rows, and their outcome.
+struct Rows<'a> {
+    outcome: &'a Outcome,
+    columns: [&'a DMatrix<f64>; 2],
+}
+
+impl Rows<'_> {
+    /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum.
+    fn descend(&self, predictors: &mut Vec<f64>, at: &mut DVector<f64>) -> Option<()> {
+        let mut loss = self.loss(predictors);
+        for _ in 0..STEPS {
+            let (matrix, gradient) = self.derivatives(predictors);
+            let definite = Definite::from_gram(&matrix).filter(|definite| definite.pivot_ratio() > SOUND)?;
+            let mut step = definite.solve(&gradient);
+            let decrement = step.dot(&gradient);
+            let mut there = predictors.clone();
+            self.go(&step, &mut there);
+            let mut halvings = 0;
+            let mut reached = self.loss(&there);
+            while !(reached <= loss + SLACK * loss.abs()) {
+                if halvings == HALVINGS {
+                    return None;
+                }
+                halvings += 1;
+                step *= 0.5;
+                there.copy_from_slice(predictors);
+                self.go(&step, &mut there);
+                reached = self.loss(&there);
+            }
+            *at += step;
+            (*predictors, loss) = (there, reached);
+            if halvings == 0 && decrement <= SMALL {
+                return Some(());
+            }
+        }
+        None
+    }
+
+    /// Moves linear predictors by a step.
+    fn go(&self, step: &DVector<f64>, predictors: &mut [f64]) {
+        let [first, second] = self.columns;
+        let (before, after) = step.as_slice().split_at(first.ncols());
+        predictors.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
+            let start = part * STRIP_ROWS;
+            kernels::add(before, |j| &column(first, j)[start..], values);
+            kernels::add(after, |j| &column(second, j)[start..], values);
+        });
+    }
+
+    fn loss(&self, predictors: &[f64]) -> f64 {
+        let strips: Vec<f64> = predictors
+            .par_chunks(STRIP_ROWS)
+            .enumerate()
+            .map(|(part, predictors)| {
+                let scales = self.outcome.residuals(part * STRIP_ROWS, &mut predictors.to_vec());
+                scales.iter().map(|(loss, _)| loss).sum()
+            })
+            .collect();
+        strips.iter().sum()
+    }
+
+    /// The second derivative and the negative gradient of the loss.
+    fn derivatives(&self, predictors: &[f64]) -> (DMatrix<f64>, DVector<f64>) {
+        let [first, second] = self.columns;
+        let size = first.ncols() + second.ncols();
+        let gram = linalg::packed_gram(predictors.len(), size + 1, |rows, out| {
+            let (mut roots, mut residuals) = (predictors[rows.clone()].to_vec(), predictors[rows.clone()].to_vec());
+            self.outcome.working_weights(rows.start, &mut roots);
+            roots.iter_mut().for_each(|weight| *weight = weight.sqrt());
+            self.outcome.residuals(rows.start, &mut residuals);
+            for columns in self.columns {
+                (0..columns.ncols())
+                    .for_each(|j| kernels::append_scaled(out, &column(columns, j)[rows.clone()], &roots));
+            }
+            let working = residuals.iter().zip(&roots);
+            out.extend(working.map(|(residual, root)| if *root > 0.0 { residual / root } else { 0.0 }));
+        });
+        (gram.view((0, 0), (size, size)).into_owned(), gram.view((0, size), (size, 1)).column(0).into_owned())
+    }
+}
+
+fn column(x: &DMatrix<f64>, j: usize) -> &[f64] {
+    &x.as_slice()[j * x.nrows()..(j + 1) * x.nrows()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::glm::Family;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    /// A block with an intercept, columns of another party, and the coefficients of all of them that made the outcome.
+    fn simulated(family: Family, rows: usize, seed: u64, level: f64) -> (Block, DMatrix<f64>) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut columns = |count| DMatrix::from_fn(rows, count, |_, _| rng.random_range(-1.0..1.0_f64));
+        let (own, other) = (columns(2), columns(3));
+        let y = (0..rows)
+            .map(|i| {
+                let eta = level + 0.8 * own[(i, 0)] - 0.5 * other[(i, 1)] + 0.3 * other[(i, 2)];
+                match family {
+                    Family::Binomial => f64::from(u8::from(rng.random_bool(family.mean(eta)))),
+                    Family::Gaussian | Family::Poisson => (family.mean(eta) * rng.random_range(0.5..1.5)).round(),
+                }
+            })
+            .collect();
+        let weights = (0..rows).map(|i| if i % 50 == 7 { 0.0 } else { 1.0 + (i % 3) as f64 }).collect();
+        let outcome = Outcome { family, y, weights: Some(weights), offset: None, hidden: None, spread: 1.0 };
+        (Block::new(own, true, true, outcome), other)
+    }
+
+    #[test]
+    fn the_gradient_over_all_columns_is_zero_at_the_minimum() {
+        for (family, level) in [(Family::Binomial, -1.0), (Family::Poisson, 0.5), (Family::Poisson, 6.0)] {
+            for (rows, some) in [(300, SOME), (20_000, 500)] {
+                let (block, other) = simulated(family, rows, 11, level);
+                let found = minimum_by(&block, &other, some).unwrap();
+                let mut residuals = vec![0.0; rows];
+                for (i, residual) in residuals.iter_mut().enumerate() {
+                    let from_own: f64 = (0..block.columns()).map(|j| block.column(j)[i] * found.own[j]).sum();
+                    let eta = from_own + (other.row(i) * &found.basis)[0];
+                    assert!((eta - found.predictors[i]).abs() < 1e-10 * eta.abs().max(1.0));
+                    let weight = block.outcome().weights.as_ref().unwrap()[i];
+                    *residual = weight * (block.outcome().y[i] - family.mean(eta));
+                }
+                let size: f64 = residuals.iter().map(|residual| residual.abs()).sum();
+                let others = other.column_iter().map(|column| column.iter().zip(&residuals).map(|(x, r)| x * r).sum());
+                let gradient: Vec<f64> = block.products(&residuals).into_iter().chain(others).collect();
+                assert!(
+                    gradient.iter().all(|value| value.abs() < 1e-9 * size),
+                    "{family} {level} {rows}: {gradient:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn classes_that_are_separated_and_columns_that_depend_on_each_other_have_no_minimum() {
+        let (block, mut other) = simulated(Family::Binomial, 400, 5, 0.0);
+        let outcome = block.outcome().y.clone();
+        (0..400).for_each(|i| other[(i, 0)] = 2.0 * outcome[i] - 1.0);
+        assert!(minimum(&block, &other).is_none());
+        let (block, mut other) = simulated(Family::Poisson, 400, 5, 0.0);
+        let sum = other.column(0) - other.column(1) * 2.0;
+        other.set_column(2, &sum);
+        assert!(minimum(&block, &other).is_none());
+    }
+}
