@@ -250,8 +250,8 @@ mutate "rows that say something new divided all the same" $factor \
     's/const BEYOND: f64 = 1e4;\nconst LEFT: f64 = 1e-2;/const BEYOND: f64 = f64::INFINITY;\nconst LEFT: f64 = 0.0;/' linalg::factor
 mutate "rows whose factor is forgotten" $factor \
     's/            sum\[\(j, j\)\] \+= 1\.0;\n//' linalg::factor
-mutate "a column of zeros that is divided by one" $factor \
-    's/if factor\[\(j, j\)\] == 0\.0 \{ 0\.0 \} else \{ BEYOND \}/BEYOND/' linalg::factor
+mutate "a column of zeros that stays one whatever comes" $factor \
+    's/ && pieces\.iter\(\)\.all\(zeros\)/ \&\& pieces.iter().any(zeros)/' linalg::factor
 mutate "memory taken that others keep" common/src/linalg/values.rs \
     's/ && Arc::get_mut\(&mut spare\.0\)\.is_some\(\)//' linalg::values
 mutate "directions freed once of what they are close to" common/src/methods/vertical/subspace.rs \
@@ -962,13 +962,15 @@ mutate "a block that does not follow its partner" common/src/methods/vertical/fi
 mutate "a column far from zero taken for the intercept" common/src/methods/vertical/std_err.rs \
     's/about_mean\(j\)\.max\(TOLD \* column\.norm\(\)\)/column.norm()/' vertical::columns_that_nearly
 mutate "fits that go on time and again" common/src/methods/vertical/session.rs \
-    's/match ended\.again && !may \{/match false \&\& ended.again \&\& !may {/' protocol::a_leader_that_has_a_fit
+    's/\(ended\.again && !may\)/false/' protocol::a_leader_that_has_a_fit
 mutate "errors that come first and a second time" common/src/methods/vertical/session.rs \
     's/self\.inference = learnt\.map\(Learnt::at_rest\);//' protocol::small_cases
 mutate "a joint step gone twice" common/src/methods/vertical/exchange.rs \
     's/        self\.inference\.step\.fill\(0\.0\);\n//' vertical::coefficients_and
 mutate "errors that come first whatever the study says" common/src/methods/vertical/terms.rs \
     's/ && self\.inference\.when == InferenceTime::First//' protocol::small_cases
+mutate "a fit that ends before the errors that come first" common/src/methods/vertical/session.rs \
+    's/match early \|\| \(ended\.again && !may\)/match ended.again \&\& !may/' protocol::a_leader_that_has_a_fit
 mutate "a joint minimum in coefficients that are reported" common/src/methods/vertical/std_err.rs \
     's/if self\.steps_of_fit && self\.with_centres/if false/' protocol::small_cases
 mutate "a minimum looked for by one step" common/src/methods/vertical/joint.rs \

@@ -171,6 +171,28 @@ fn a_basis_that_comes_in_parts_gives_the_errors_of_the_pooled_columns() {
     }
 }
 
+#[test]
+fn a_party_all_of_whose_columns_depend_on_the_other_s_is_left_without_any_by_both() {
+    for sender in [Role::Alice, Role::Bob] {
+        for family in ["gaussian", "binomial"] {
+            let mut simulated = Simulated::new(400, (2, 1), &DMatrix::identity(3, 3), family, 3);
+            let (x, y) = &simulated.pooled;
+            let doubled: Vec<f64> = x.column(1).iter().map(|value| 2.0 * value).collect();
+            simulated.bob = numeric(&["x2".to_string(), "y".to_string()], &[&doubled, y]);
+            simulated.study.method.intercept = false;
+            simulated.study.method.inference.sender = Some(sender);
+            for fit in simulated.run() {
+                let errors: Vec<bool> = fit.coefficients.iter().map(|row| row.std_error.is_some()).collect();
+                assert_eq!(
+                    (fit.termination, errors),
+                    (Termination::CollinearAcrossParties, vec![true, true, false]),
+                    "{sender} {family}"
+                );
+            }
+        }
+    }
+}
+
 fn diabetes() -> Case {
     vectors::all::<Glm>("glm").into_iter().map(|glm| glm.case).find(|case| case.name == "gaussian_diabetes").unwrap()
 }
@@ -493,8 +515,15 @@ fn a_leader_that_has_a_fit_go_on_without_an_exchange_or_time_and_again_is_refuse
     for more in ["[inference]\nallowed = false\n", "[penalty]\nlambda = [1.0]\n"] {
         assert_eq!(again(more), refused, "{more}");
     }
+    // Nor may it end converged before the exchange that comes first.
+    let early = tampered_of(Role::Alice, "", |message| {
+        if let Body::Ended(ended) = &mut message.body {
+            (ended.again, ended.termination) = (false, Termination::Converged);
+        }
+    });
+    assert_eq!(early, refused);
     // Alice herself takes her fit for ended: after the exchange she awaits results, and gets partial predictions or a call to go on.
-    let abort = again("");
+    let abort = again("[inference]\nwhen = \"after\"\n");
     assert!(matches!(abort, Abort::Peer { fault: PeerFault::Kind { .. }, .. }), "{abort}");
 }
 

@@ -116,7 +116,7 @@ def fit(folder, dialled):
     """Reports of both parties; Bob dials the port `dialled`."""
     path = folder / "bob" / "bob.toml"
     path.write_text(re.sub(r'connect = "localhost:\d+"', f'connect = "localhost:{dialled}"', path.read_text()))
-    commands = {name: [binary(name), "fit", "--out", "results", "--again", "--log", "json"] for name in ["alice", "bob"]}
+    commands = {name: [binary(name), "fit", "--out", "results", "--log", "json"] for name in ["alice", "bob"]}
     commands["coordinator"] = [binary("coordinator"), "serve", "--log", "json"]
     running = {
         name: subprocess.Popen(command, cwd=folder / name, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

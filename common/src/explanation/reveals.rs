@@ -51,6 +51,9 @@ impl<'a> Reveals<'a> {
             Declaration::ProjectionTable if self.leads_several() => {
                 "how the columns of a party relate to those of all others together"
             }
+            Declaration::ProjectionTable if self.study.has_errors_first() => {
+                "how the columns relate to the other party's, after the first round: also where the fit then fails"
+            }
             Declaration::ProjectionTable => "how the columns relate to the other party's",
             Declaration::MissingRows if self.leads_several() => "which rows have a missing value at any other party",
             Declaration::MissingRows => "which rows have a missing value here",

@@ -38,6 +38,8 @@ pub struct Triangle {
     columns: usize,
     pending: Vec<Piece>,
     pending_rows: usize,
+    /// Room of pieces that were taken in, for further ones.
+    room: Vec<Vec<f64>>,
     /// Rows that the factor is known to stand for.
     trusted: usize,
     r: DMatrix<f64>,
@@ -53,7 +55,14 @@ struct Piece {
 impl Triangle {
     /// For a matrix of a given number of columns.
     pub fn new(columns: usize) -> Triangle {
-        Triangle { columns, pending: Vec::new(), pending_rows: 0, trusted: 0, r: DMatrix::zeros(0, columns) }
+        Triangle {
+            columns,
+            pending: Vec::new(),
+            pending_rows: 0,
+            room: Vec::new(),
+            trusted: 0,
+            r: DMatrix::zeros(0, columns),
+        }
     }
 
     /// Takes some rows in.
@@ -65,9 +74,11 @@ impl Triangle {
     pub fn extend(&mut self, rows: Range<usize>, fill: impl Fn(Range<usize>, &mut Vec<f64>) + Sync) {
         let columns = self.columns;
         for run in split(rows, RUN * PIECE_ROWS) {
-            let pieces: Vec<Range<usize>> = split(run, PIECE_ROWS).collect();
-            let filled = pieces.into_par_iter().map(|rows| {
-                let mut values = Vec::with_capacity(rows.len() * columns);
+            let room = std::iter::from_fn(|| Some(self.room.pop().unwrap_or_default()));
+            let pieces: Vec<(Range<usize>, Vec<f64>)> = split(run, PIECE_ROWS).zip(room).collect();
+            let filled = pieces.into_par_iter().map(|(rows, mut values)| {
+                values.clear();
+                values.reserve(rows.len() * columns);
                 fill(rows.clone(), &mut values);
                 Piece { rows: rows.len(), values }
             });
@@ -102,27 +113,28 @@ impl Triangle {
             }
             None => self.reflect(&pending),
         }
+        let room = RUN.saturating_sub(self.room.len());
+        self.room.extend(pending.into_iter().take(room).map(|piece| piece.values));
     }
 
     /// The factor with these rows; none where they are to be reflected.
     fn joined(&self, pieces: &[Piece]) -> Option<DMatrix<f64>> {
         let p = self.columns;
-        let (divisor, factor) = self.divisor();
+        let (divisor, factor) = self.divisor(pieces)?;
         let grams: Vec<DMatrix<f64>> = pieces
             .par_iter()
-            .map(|piece| {
-                let mut divided = piece.values.clone();
-                divide_rows(&mut divided, &divisor);
+            .map_init(Vec::new, |divided: &mut Vec<f64>, piece| {
+                divided.clear();
+                divided.extend_from_slice(&piece.values);
+                divide_rows(divided, &divisor);
                 let mut gram = DMatrix::zeros(p, p);
-                add_gram(&mut gram, MatRef::from_column_major_slice(&divided, piece.rows, p));
+                add_gram(&mut gram, MatRef::from_column_major_slice(divided, piece.rows, p));
                 gram
             })
             .collect();
         let mut sum = grams.into_iter().fold(DMatrix::zeros(p, p), |sum, gram| sum + gram);
         for j in 0..p {
-            // A column of zeros stays one, or is not to be divided by anything.
-            let beyond = if factor[(j, j)] == 0.0 { 0.0 } else { BEYOND };
-            if !(sum[(j, j)] <= beyond) {
+            if !(sum[(j, j)] <= BEYOND) {
                 return None;
             }
             sum[(j, j)] += 1.0;
@@ -135,19 +147,21 @@ impl Triangle {
     }
 
     /// What rows are divided by, and the factor that goes with it: pivots that are less than rounding of their column are rounding of it,
-    /// and the pivot of a column of zeros is none.
-    fn divisor(&self) -> (DMatrix<f64>, DMatrix<f64>) {
+    /// and a column of zeros stays one. None where it does not, and where squares of a column are too small to be told from zero.
+    fn divisor(&self, pieces: &[Piece]) -> Option<(DMatrix<f64>, DMatrix<f64>)> {
         let (mut divisor, mut factor) = (self.r.clone(), self.r.clone());
         for j in 0..self.columns {
             let norm = self.r.column(j).norm();
             if norm == 0.0 {
+                let zeros = |piece: &Piece| piece.values[j * piece.rows..][..piece.rows].iter().all(|x| *x == 0.0);
+                (self.r.column(j).amax() == 0.0 && pieces.iter().all(zeros)).then_some(())?;
                 divisor[(j, j)] = 1.0;
             } else if !(self.r[(j, j)].abs() >= f64::EPSILON * norm) {
                 divisor[(j, j)] = f64::EPSILON * norm;
                 factor[(j, j)] = f64::EPSILON * norm;
             }
         }
-        (divisor, factor)
+        Some((divisor, factor))
     }
 
     /// Takes rows in by reflections.

@@ -27,6 +27,11 @@ pub(super) struct Learnt {
 }
 
 impl Learnt {
+    pub(super) fn is_finite(&self) -> bool {
+        let mut values = self.inference.root.iter().chain(&self.inference.step);
+        values.all(|value| value.is_finite())
+    }
+
     /// The same for a party that has gone the step.
     pub(super) fn at_rest(mut self) -> Learnt {
         self.inference.step.fill(0.0);
@@ -75,8 +80,8 @@ pub(super) enum Receiving {
         /// Working residuals.
         working: Vec<f64>,
     },
-    /// For standard errors that come first, of another family than gaussian: the other's columns whole, row by row as they came.
-    Joint(DMatrix<f64>),
+    /// For standard errors that come first, of another family than gaussian: the basis in the parts that came.
+    Joint(Vec<DMatrix<f64>>),
     /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
     Path(Vec<DMatrix<f64>>),
 }
@@ -232,10 +237,8 @@ impl Work {
             return self.path_moments(start, part);
         }
         if self.seeks_minimum() {
-            let rows = self.encoded.block.rows();
-            let joint = self.receiving.get_or_insert_with(|| Receiving::Joint(DMatrix::zeros(rows, part.ncols())));
-            if let Receiving::Joint(basis) = joint {
-                basis.rows_mut(start, part.nrows()).copy_from(&part);
+            if let Receiving::Joint(parts) = self.receiving.get_or_insert_with(|| Receiving::Joint(Vec::new())) {
+                parts.push(part);
             }
             return;
         }
@@ -270,24 +273,34 @@ impl Work {
     }
 
     /// The same at the joint minimum, where one is found. Where none is, as between columns that depend on each other and for classes
-    /// that are separated, the present point tells which columns do, and nothing else of it counts.
-    fn read_at_minimum(&self, mut basis: DMatrix<f64>) -> Option<Reading> {
+    /// that are separated, the rows alone tell which columns do, and nothing else counts.
+    fn read_at_minimum(&self, parts: Vec<DMatrix<f64>>) -> Option<Reading> {
         let (block, method) = (&self.encoded.block, &self.study.method);
+        let columns = parts.first().map_or(0, DMatrix::ncols);
+        let heights: Vec<usize> = parts.iter().map(DMatrix::nrows).collect();
+        let mut basis = DMatrix::zeros(block.rows(), columns);
+        let mut start = 0;
+        for part in parts {
+            basis.rows_mut(start, part.nrows()).copy_from(&part);
+            start += part.nrows();
+        }
         let minimum = joint::minimum(block, &basis);
-        let predictors = match &minimum {
-            Some(minimum) => minimum.predictors.clone(),
-            None => block.predictors(),
+        let (weights, working) = match &minimum {
+            Some(minimum) => block.working_at(minimum.predictors.clone()),
+            None => (block.counted(), vec![0.0; block.rows()]),
         };
-        let (weights, working) = block.working_at(predictors);
-        let roots: Vec<f64> = weights.iter().map(|weight| weight.sqrt()).collect();
-        basis.column_iter_mut().for_each(|mut column| {
-            column.iter_mut().zip(&roots).for_each(|(value, root)| *value *= root);
-        });
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
         let errors = if minimum.is_some() { method.inference.errors } else { ErrorKind::Model };
-        let mut receiver = Receiver::new(basis.ncols(), &reported, self.reports_centres(), errors)
-            .with_across(method.shares_covariance());
-        receiver.push(&reported, 0, basis, &working);
+        let mut receiver =
+            Receiver::new(columns, &reported, self.reports_centres(), errors).with_across(method.shares_covariance());
+        start = 0;
+        for rows in heights {
+            let mut part = basis.rows(start, rows).into_owned();
+            crate::linalg::scale_rows(&mut part, &weights[start..start + rows]);
+            receiver.push(&reported, start, part, &working);
+            start += rows;
+        }
+        drop(basis);
         let mut reading = receiver.finish(&reported, &working)?;
         match minimum {
             Some(minimum) => reading.come_from(&minimum.own, &minimum.basis),
@@ -444,6 +457,7 @@ impl Work {
         let mut dependent = 0;
         // The first party keeps its columns, its intercept above all: beside a column of the partner far from zero that is hard to tell.
         let keeps = reading.dependent.is_empty() || self.study.is_first(self.role);
+        self.errors_stand = reading.score.len() == reading.factor.ncols();
         let robust = reading.robust.filter(|_| keeps);
         if keeps {
             self.across.coordinates = reading.across;
@@ -475,7 +489,7 @@ impl Work {
     pub(super) fn take_table(&mut self, table: &Table, receiver_columns: usize) -> Result<usize, PeerFault> {
         let p = self.encoded.block.columns();
         // None where no minimum was found.
-        let found = !(table.score.is_empty() && self.seeks_minimum());
+        let found = p == 0 || !(table.score.is_empty() && self.seeks_minimum());
         if table.factor.len() != p * p || (found && table.score.len() != p) {
             let came = table.factor.len() as u64;
             return Err(PeerFault::Length { what: "a projection table", came, expected: (p * p) as u64 });
@@ -495,7 +509,9 @@ impl Work {
             return Ok(dependent);
         }
         let factor = DMatrix::from_column_slice(p, p, &table.factor).upper_triangle();
-        if !self.study.is_first(self.role) {
+        self.errors_stand = found;
+        // Where a minimum was found no column depends on others, and the factor is under other weights than the basis.
+        if !self.study.is_first(self.role) && !(found && self.seeks_minimum()) {
             self.dependent = sending.sender.dependent(&factor);
         }
         if self.dependent.is_empty() && found {

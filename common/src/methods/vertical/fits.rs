@@ -711,7 +711,8 @@ impl Fits {
 
     fn record(&mut self, round: u32, certificate: f64, change: f64, objective: f64) {
         if self.jobs.get(self.current).is_some_and(|job| job.fold.is_none()) {
-            self.trace.push(TracePoint { round, certificate, change: finite(change), objective });
+            let before = if self.exchanged_for > 0 { self.rounds_before } else { 0 };
+            self.trace.push(TracePoint { round: before + round, certificate, change: finite(change), objective });
         }
     }
 

@@ -11,18 +11,22 @@ use super::block::{Block, Outcome};
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{self, Definite};
 
-/// Steps, at most. Where there is a minimum about seven are enough.
-const STEPS: usize = 16;
+/// Steps, at most. Where there is a minimum about ten are enough.
+const STEPS: usize = 24;
 
-/// A step of this many standard errors, squared, is followed by one far below rounding of the loss.
+/// A step of this many standard errors, squared, is followed by one far below rounding of the loss. Where all weights are
+/// small it is as much less.
 const SMALL: f64 = 1e-10;
 
 /// Rows that the first steps take, if there are many times more.
 const SOME: usize = 1 << 16;
 const MANY: usize = 8;
 
-/// Pivots further apart say that columns nearly depend on each other, and more than a step of this method can tell.
+/// Pivots of columns of one length that are further apart say that they nearly depend on each other, and more than this method can tell.
 const SOUND: f64 = 1e-5;
+
+/// The share of what was left, squared, that a step with a second derivative of an earlier point must leave for it to serve once more.
+const SHORTENED: f64 = 1e-2;
 
 /// Halvings of a step that does not lower the loss.
 const HALVINGS: usize = 10;
@@ -65,9 +69,13 @@ fn minimum_by(block: &Block, basis: &DMatrix<f64>, some: usize) -> Option<Minimu
         };
         let rows = Rows { outcome: &outcome, columns: [&picked_columns[0], &picked_columns[1]] };
         let mut near = DVector::zeros(size);
+        let all = Rows { outcome: block.outcome(), columns };
         if rows.descend(&mut of(&predictors), &mut near).is_some() {
-            Rows { outcome: block.outcome(), columns }.go(&near, &mut predictors);
-            at = near;
+            let mut there = predictors.clone();
+            all.go(&near, &mut there);
+            if all.loss(&there) <= all.loss(&predictors) {
+                (predictors, at) = (there, near);
+            }
         }
     }
     Rows { outcome: block.outcome(), columns }.descend(&mut predictors, &mut at)?;
@@ -82,13 +90,19 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum.
+    /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum. A second derivative serves as long as steps with
+    /// it shorten the way that is left.
     fn descend(&self, predictors: &mut Vec<f64>, at: &mut DVector<f64>) -> Option<()> {
-        let mut loss = self.loss(predictors);
+        let (mut loss, mut curvature, mut last) = (self.loss(predictors), None, f64::INFINITY);
         for _ in 0..STEPS {
-            let (matrix, gradient) = self.derivatives(predictors);
-            let definite = Definite::from_gram(&matrix).filter(|definite| definite.pivot_ratio() > SOUND)?;
-            let mut step = definite.solve(&gradient);
+            let (known, gradient) = match curvature.take() {
+                Some(known) => (known, self.gradient(predictors)),
+                None => {
+                    let (matrix, gradient) = self.derivatives(predictors);
+                    (Curved::new(&matrix)?, gradient)
+                }
+            };
+            let mut step = known.solve(&gradient);
             let decrement = step.dot(&gradient);
             let mut there = predictors.clone();
             self.go(&step, &mut there);
@@ -106,9 +120,13 @@ impl Rows<'_> {
             }
             *at += step;
             (*predictors, loss) = (there, reached);
-            if halvings == 0 && decrement <= SMALL {
+            if halvings == 0 && decrement <= SMALL * self.weight_sum().min(1.0) {
                 return Some(());
             }
+            if halvings == 0 && decrement <= SHORTENED * last {
+                curvature = Some(known);
+            }
+            last = decrement;
         }
         None
     }
@@ -124,6 +142,10 @@ impl Rows<'_> {
         });
     }
 
+    fn weight_sum(&self) -> f64 {
+        self.outcome.weights.as_ref().map_or(self.outcome.y.len() as f64, |weights| weights.iter().sum())
+    }
+
     fn loss(&self, predictors: &[f64]) -> f64 {
         let strips: Vec<f64> = predictors
             .par_chunks(STRIP_ROWS)
@@ -134,6 +156,28 @@ impl Rows<'_> {
             })
             .collect();
         strips.iter().sum()
+    }
+
+    /// The negative gradient of the loss.
+    fn gradient(&self, predictors: &[f64]) -> DVector<f64> {
+        let [first, second] = self.columns;
+        let size = first.ncols() + second.ncols();
+        let strips = predictors.par_chunks(STRIP_ROWS).enumerate().map(|(part, predictors)| {
+            let (start, mut residuals) = (part * STRIP_ROWS, predictors.to_vec());
+            self.outcome.residuals(start, &mut residuals);
+            let of = |j: usize| match j.checked_sub(first.ncols()) {
+                None => &column(first, j)[start..],
+                Some(j) => &column(second, j)[start..],
+            };
+            kernels::inner_of_blocks(size, of, &residuals)
+        });
+        let mut sum = DVector::zeros(size);
+        for strip in strips.collect::<Vec<_>>() {
+            for block in strip.chunks_exact(size.max(1)) {
+                sum.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
+            }
+        }
+        sum
     }
 
     /// The second derivative and the negative gradient of the loss.
@@ -153,6 +197,25 @@ impl Rows<'_> {
             out.extend(working.map(|(residual, root)| if *root > 0.0 { residual / root } else { 0.0 }));
         });
         (gram.view((0, 0), (size, size)).into_owned(), gram.view((0, size), (size, 1)).column(0).into_owned())
+    }
+}
+
+/// A second derivative, its columns on a unit diagonal: those of the basis are shorter than own ones.
+struct Curved {
+    scale: DVector<f64>,
+    definite: Definite,
+}
+
+impl Curved {
+    fn new(matrix: &DMatrix<f64>) -> Option<Curved> {
+        let scale = matrix.diagonal().map(|square| 1.0 / square.sqrt());
+        let scaled = matrix.map_with_location(|i, j, value| value * scale[i] * scale[j]);
+        let definite = Definite::from_gram(&scaled).filter(|definite| definite.pivot_ratio() > SOUND)?;
+        Some(Curved { scale, definite })
+    }
+
+    fn solve(&self, gradient: &DVector<f64>) -> DVector<f64> {
+        self.definite.solve(&gradient.component_mul(&self.scale)).component_mul(&self.scale)
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 
+use nalgebra::DVector;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
@@ -110,6 +111,9 @@ pub(super) enum BasisPurpose {
     Inference,
 }
 
+/// Standard errors by which coefficients may move from where these hold.
+const LEFT: f64 = 1e-3;
+
 /// What exists once the rows are settled.
 pub(super) struct Work {
     pub(super) role: Role,
@@ -140,6 +144,10 @@ pub(super) struct Work {
     pub(super) redone: bool,
     /// Whether the fit goes on from the joint step of the present exchange.
     pub(super) again: bool,
+    /// Whether standard errors follow from the exchange that came first: both parties know.
+    pub(super) errors_stand: bool,
+    /// Own coefficients where the errors of a loss that is not quadratic hold.
+    settled: Option<DVector<f64>>,
     /// Why no basis is exchanged for standard errors, where it is not the data.
     pub(super) no_inference: Option<String>,
     /// At the party that holds the outcome.
@@ -383,6 +391,8 @@ impl Work {
             own_results: None,
             redone: false,
             again: false,
+            errors_stand: false,
+            settled: None,
             no_inference,
             null_deviance: 0.0,
             dependent: Vec::new(),
@@ -782,6 +792,7 @@ impl Work {
     fn begin_again(&mut self) {
         self.fits.restart(&self.encoded.block);
         self.again = false;
+        (self.errors_stand, self.settled) = (false, None);
         self.inference = None;
         self.across = Across::default();
         self.sending = None;
@@ -853,7 +864,9 @@ impl Work {
     /// Refuses a partner that has a fit go on from an exchange which there is not, or time and again.
     fn may_go_on(&self, ended: &Ended) -> Result<(), PeerFault> {
         let may = self.fits.exchanges && self.fits.exchanged_for < MOST_EXCHANGES;
-        match ended.again && !may {
+        // A first round shows no minimum yet.
+        let early = self.fits.errors_are_first() && !ended.again && ended.termination == Termination::Converged;
+        match early || (ended.again && !may) {
             true => Err(PeerFault::Value { what: "the end of the iteration", expected: "possible", round: 0 }),
             false => Ok(()),
         }
@@ -862,16 +875,22 @@ impl Work {
     fn after_fits(&mut self, ended: Ended) -> Place {
         self.again = ended.again;
         let converged = ended.termination == Termination::Converged;
-        if !converged && !ended.again {
+        if !ended.again && (!converged || self.has_left_its_errors()) {
             self.inference = None;
         }
-        // Where they came first there are errors.
-        let lacks = ended.again || (converged && self.inference.is_none());
+        let lacks = ended.again || (converged && !self.errors_stand);
         if self.infers() && lacks {
             Place::Basis { start: 0, purpose: BasisPurpose::Inference }
         } else {
             Place::Results { answered: false }
         }
+    }
+
+    /// Whether the rounds went on from where the errors hold, which they do not from a minimum.
+    fn has_left_its_errors(&self) -> bool {
+        let (Some(settled), Some(learnt)) = (&self.settled, &self.inference) else { return false };
+        let moved = self.encoded.block.beta() - settled;
+        moved.iter().zip(learnt.inference.root.row_iter()).any(|(moved, root)| !(moved.abs() <= LEFT * root.norm()))
     }
 
     /// Once nobody has columns to set aside: the end of the fit, or where its rounds came to no rest, the joint step and further rounds.
@@ -881,18 +900,19 @@ impl Work {
             return;
         }
         let (learnt, across) = (self.inference.take(), std::mem::take(&mut self.across));
-        let step = learnt.as_ref().map(|learnt| &learnt.inference.step);
-        if let Some(step) = step.filter(|step| step.iter().all(|value| value.is_finite())) {
-            let beta = self.encoded.block.beta() + step;
+        let learnt = learnt.filter(Learnt::is_finite);
+        if let Some(learnt) = &learnt {
+            let beta = self.encoded.block.beta() + &learnt.inference.step;
             self.encoded.block.place(beta);
         }
-        let first = self.fits.errors_are_first();
+        let stand = self.fits.errors_are_first() && self.errors_stand;
         self.fits.exchanged_for += 1;
         self.begin_again();
-        if first {
+        if stand {
             // Of a quadratic loss neither the curvature nor what is left at the minimum depends on where the exchange is made.
-            self.inference = learnt.map(Learnt::at_rest);
-            self.across = across;
+            let quadratic = self.study.method.family == Family::Gaussian;
+            self.settled = (!quadratic).then(|| self.encoded.block.beta().clone());
+            (self.errors_stand, self.inference, self.across) = (true, learnt.map(Learnt::at_rest), across);
         }
     }
 }

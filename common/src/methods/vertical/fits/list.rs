@@ -134,7 +134,8 @@ impl Fits {
             block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, self.units.clone())));
         }
         self.reset_rounds();
-        if job.fold.is_none() {
+        // A fit that goes on from an exchange is the same fit.
+        if job.fold.is_none() && self.exchanged_for == 0 {
             self.trace.clear();
         }
         if let Some(followers) = &mut self.followers {
