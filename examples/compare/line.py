@@ -132,7 +132,7 @@ def fit(folder, dialled):
 def measure(reports):
     """Seconds from the first message to the end of the slower party, bytes and messages of both."""
     seconds = max(report["seconds"]["total"] - report["seconds"]["read"] for report in reports)
-    sent = sum(reports[0]["bytes_sent"].values())
+    sent = sum(report["bytes_sent"] for report in reports)
     return seconds, sent, 2 * reports[0]["rounds"] + OTHER_MESSAGES
 
 

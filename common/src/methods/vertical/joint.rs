@@ -11,8 +11,8 @@ use super::block::{Block, Outcome};
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{self, Definite};
 
-/// Steps, at most. Where there is a minimum about ten are enough.
-const STEPS: usize = 24;
+/// Steps, at most. Where there is a minimum about seven are enough.
+const STEPS: usize = 16;
 
 /// A step of this many standard errors, squared, is followed by one far below rounding of the loss. Where all weights are
 /// small it is as much less.
@@ -24,9 +24,6 @@ const MANY: usize = 8;
 
 /// Pivots of columns of one length that are further apart say that they nearly depend on each other, and more than this method can tell.
 const SOUND: f64 = 1e-5;
-
-/// The share of what was left, squared, that a step with a second derivative of an earlier point must leave for it to serve once more.
-const SHORTENED: f64 = 1e-2;
 
 /// Halvings of a step that does not lower the loss.
 const HALVINGS: usize = 10;
@@ -90,19 +87,12 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum. A second derivative serves as long as steps with
-    /// it shorten the way that is left.
+    /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum.
     fn descend(&self, predictors: &mut Vec<f64>, at: &mut DVector<f64>) -> Option<()> {
-        let (mut loss, mut curvature, mut last) = (self.loss(predictors), None, f64::INFINITY);
+        let mut loss = self.loss(predictors);
         for _ in 0..STEPS {
-            let (known, gradient) = match curvature.take() {
-                Some(known) => (known, self.gradient(predictors)),
-                None => {
-                    let (matrix, gradient) = self.derivatives(predictors);
-                    (Curved::new(&matrix)?, gradient)
-                }
-            };
-            let mut step = known.solve(&gradient);
+            let (matrix, gradient) = self.derivatives(predictors);
+            let mut step = solve(&matrix, &gradient)?;
             let decrement = step.dot(&gradient);
             let mut there = predictors.clone();
             self.go(&step, &mut there);
@@ -123,10 +113,6 @@ impl Rows<'_> {
             if halvings == 0 && decrement <= SMALL * self.weight_sum().min(1.0) {
                 return Some(());
             }
-            if halvings == 0 && decrement <= SHORTENED * last {
-                curvature = Some(known);
-            }
-            last = decrement;
         }
         None
     }
@@ -158,28 +144,6 @@ impl Rows<'_> {
         strips.iter().sum()
     }
 
-    /// The negative gradient of the loss.
-    fn gradient(&self, predictors: &[f64]) -> DVector<f64> {
-        let [first, second] = self.columns;
-        let size = first.ncols() + second.ncols();
-        let strips = predictors.par_chunks(STRIP_ROWS).enumerate().map(|(part, predictors)| {
-            let (start, mut residuals) = (part * STRIP_ROWS, predictors.to_vec());
-            self.outcome.residuals(start, &mut residuals);
-            let of = |j: usize| match j.checked_sub(first.ncols()) {
-                None => &column(first, j)[start..],
-                Some(j) => &column(second, j)[start..],
-            };
-            kernels::inner_of_blocks(size, of, &residuals)
-        });
-        let mut sum = DVector::zeros(size);
-        for strip in strips.collect::<Vec<_>>() {
-            for block in strip.chunks_exact(size.max(1)) {
-                sum.iter_mut().zip(block).for_each(|(sum, part)| *sum += part);
-            }
-        }
-        sum
-    }
-
     /// The second derivative and the negative gradient of the loss.
     fn derivatives(&self, predictors: &[f64]) -> (DMatrix<f64>, DVector<f64>) {
         let [first, second] = self.columns;
@@ -200,23 +164,12 @@ impl Rows<'_> {
     }
 }
 
-/// A second derivative, its columns on a unit diagonal: those of the basis are shorter than own ones.
-struct Curved {
-    scale: DVector<f64>,
-    definite: Definite,
-}
-
-impl Curved {
-    fn new(matrix: &DMatrix<f64>) -> Option<Curved> {
-        let scale = matrix.diagonal().map(|square| 1.0 / square.sqrt());
-        let scaled = matrix.map_with_location(|i, j, value| value * scale[i] * scale[j]);
-        let definite = Definite::from_gram(&scaled).filter(|definite| definite.pivot_ratio() > SOUND)?;
-        Some(Curved { scale, definite })
-    }
-
-    fn solve(&self, gradient: &DVector<f64>) -> DVector<f64> {
-        self.definite.solve(&gradient.component_mul(&self.scale)).component_mul(&self.scale)
-    }
+/// Solves with a second derivative, on a unit diagonal: columns of the basis are shorter than own ones.
+fn solve(matrix: &DMatrix<f64>, gradient: &DVector<f64>) -> Option<DVector<f64>> {
+    let scale = matrix.diagonal().map(|square| 1.0 / square.sqrt());
+    let scaled = matrix.map_with_location(|i, j, value| value * scale[i] * scale[j]);
+    let definite = Definite::from_gram(&scaled).filter(|definite| definite.pivot_ratio() > SOUND)?;
+    Some(definite.solve(&gradient.component_mul(&scale)).component_mul(&scale))
 }
 
 fn column(x: &DMatrix<f64>, j: usize) -> &[f64] {
