@@ -74,7 +74,7 @@ pub(super) enum Receiving {
     /// For standard errors.
     Inference {
         /// The triangle.
-        receiver: Receiver,
+        receiver: Box<Receiver>,
         /// Working weights.
         weights: Vec<f64>,
         /// Working residuals.
@@ -251,7 +251,7 @@ impl Work {
             let receiver = Receiver::new(part.ncols(), &reported, self.reports_centres(), errors)
                 .with_across(self.study.method.shares_covariance())
                 .with_steps_of_the_fit(self.fits.errors_are_first());
-            self.receiving = Some(Receiving::Inference { receiver, weights, working });
+            self.receiving = Some(Receiving::Inference { receiver: Box::new(receiver), weights, working });
         }
         if let Some(Receiving::Inference { receiver, weights, working }) = &mut self.receiving {
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights };
