@@ -187,6 +187,10 @@ def _follow(lines: queue.SimpleQueue[str | None], log: list[str], spoken: list[s
             spoken.append(line)
             continue
         message = event.get("message")
+        if isinstance(message, str) and isinstance(event.get("who"), str):
+            # The sentence with which a program fails.
+            spoken.append(f"{event['who']}: {message}")
+            continue
         if isinstance(message, str):
             ended.messages.append(message)
             if event.get("level") in ("WARN", "ERROR"):
