@@ -252,6 +252,8 @@ mutate "rows whose factor is forgotten" $factor \
     's/            sum\[\(j, j\)\] \+= 1\.0;\n//' linalg::factor
 mutate "a column of zeros that stays one whatever comes" $factor \
     's/ && pieces\.iter\(\)\.all\(zeros\)/ \&\& pieces.iter().any(zeros)/' linalg::factor
+mutate "a step that is not halved" common/src/methods/vertical/joint.rs \
+    's/while !\(reached <= loss \+ SLACK \* loss\.abs\(\)\)/while false/' joint::
 mutate "memory taken that others keep" common/src/linalg/values.rs \
     's/ && Arc::get_mut\(&mut spare\.0\)\.is_some\(\)//' linalg::values
 mutate "directions freed once of what they are close to" common/src/methods/vertical/subspace.rs \
@@ -975,8 +977,6 @@ mutate "a joint minimum in coefficients that are reported" common/src/methods/ve
     's/if self\.steps_of_fit && self\.with_centres/if false/' protocol::small_cases
 mutate "a minimum looked for by one step" common/src/methods/vertical/joint.rs \
     's/halvings == 0 && decrement <= SMALL/halvings == 0/' protocol::strongly vertical::coefficients_and
-mutate "a step that is not halved" common/src/methods/vertical/joint.rs \
-    's/while !\(reached <= loss \+ SLACK \* loss\.abs\(\)\)/while false/' joint::
 mutate "a part of a basis that was made for other rows" common/src/methods/vertical/exchange.rs \
     's/next\.take\(\)\.filter\(\|next\| next\.start == start\)/next.clone()/' protocol::a_basis_that_comes
 
