@@ -552,9 +552,7 @@ impl Fits {
         if still && certificate <= ROUNDING * block.rounding() {
             return Some(Termination::Converged);
         }
-        // A fit that goes on from an exchange is the same fit.
-        let before = if self.exchanged_for > 0 { self.rounds_before } else { 0 };
-        (before + self.round >= self.study.method.fit.round_limit()).then_some(Termination::MaxRounds)
+        (self.before_exchange() + self.round >= self.study.method.fit.round_limit()).then_some(Termination::MaxRounds)
     }
 
     /// Whether the estimates grow without bound.
@@ -583,8 +581,8 @@ impl Fits {
         self.errors_first && self.exchanged_for == 0
     }
 
-    /// Whether a projection exchange is to come: the one for standard errors, or rounds go on without an end where a projection exchange can give it: columns of the two sides are so close that what one
-    /// side cannot see of the other decides.
+    /// Whether a projection exchange is to come: the one for standard errors, or one that ends rounds which come to no rest, as columns of
+    /// the two sides are so close that what one side cannot see of the other decides.
     fn is_restless(&self, certificate: f64) -> bool {
         let rounds = 2 * self.columns.0.min(self.columns.1) + RESTLESS_ROUNDS;
         let may = self.exchanges && self.minimises() && self.exchanged_for < MOST_EXCHANGES;
@@ -711,9 +709,14 @@ impl Fits {
 
     fn record(&mut self, round: u32, certificate: f64, change: f64, objective: f64) {
         if self.jobs.get(self.current).is_some_and(|job| job.fold.is_none()) {
-            let before = if self.exchanged_for > 0 { self.rounds_before } else { 0 };
-            self.trace.push(TracePoint { round: before + round, certificate, change: finite(change), objective });
+            let round = self.before_exchange() + round;
+            self.trace.push(TracePoint { round, certificate, change: finite(change), objective });
         }
+    }
+
+    /// Rounds of the present fit before the exchange from which it went on: it is the same fit.
+    fn before_exchange(&self) -> u32 {
+        if self.exchanged_for > 0 { self.rounds_before } else { 0 }
     }
 
     fn check_rounds(&self, site: &Site<'_>) -> Result<(), Abort> {
