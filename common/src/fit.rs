@@ -237,7 +237,8 @@ impl fmt::Display for Termination {
             Termination::Converged => "converged",
             Termination::MaxRounds => "stopped at the round limit without convergence",
             Termination::Separation => {
-                "separation: a combination of columns predicts the outcome perfectly, so the estimates grow without bound"
+                "separation: a combination of columns predicts the outcome of all rows, or of some, without error, so the estimates grow \
+                 without bound and the likelihood has no maximum"
             }
             Termination::OutOfRange => "stopped without convergence: the next step was out of range",
             Termination::OpeningLimit => {

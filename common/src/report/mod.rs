@@ -203,11 +203,18 @@ impl Report {
     }
 
     /// With the numbers that follow from those that are there: ratios of the coefficients, and measures of the whole fit.
+    /// After separation there are none, and no likelihood: they would be of the point where the iterations ended, which is no maximum.
     ///
     /// # Privacy
     /// In private mode only the ratios, which follow from the estimates that were released.
     #[must_use]
     pub fn with_derived(mut self) -> Report {
+        if self.termination == Termination::Separation {
+            let Statistics { aic, bic, log_lik, .. } = &mut self.statistics;
+            (*aic, *bic, *log_lik) = (None, None, None);
+            self.measures = Measures::default();
+            return self;
+        }
         self.coefficients = self.coefficients.into_iter().map(|row| row.with_ratio(self.family)).collect();
         self.measures = match self.noised() {
             true => Measures::default(),

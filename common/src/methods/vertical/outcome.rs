@@ -366,6 +366,9 @@ fn best_errors(work: &Work) -> &[f64] {
     }
 }
 
+/// The share of the null deviance below which what a gaussian fit leaves over is rounding: residuals of 1e-12 of the outcome's deviation.
+const PERFECT: f64 = 1e-24;
+
 /// The own rows of the coefficient table, on the original scale.
 fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     let (study, block, df) = (&work.study, &work.encoded.block, df_residual(work));
@@ -423,6 +426,7 @@ pub(super) fn finish(work: &Work, run: RunId) -> Result<VerticalFit, Abort> {
     }
     let performance = own::performance(work, termination);
     let mut notes = notes(work, termination);
+    notes.extend(whole_fit_note(&work.study, &statistics).filter(|_| termination.converged()));
     notes.extend(performance.as_ref().err().map(|why| format!("{PERFORMANCE}: {why}")));
     Ok(VerticalFit {
         coefficients,
@@ -532,6 +536,11 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
     // A fit with a penalty never has a likelihood.
     let none = family.without_likelihood(y, encoded.unweighted > 0).filter(|_| study.method.penalty.is_none());
     notes.extend(none.map(|why| format!("likelihood: not defined, since {why}; so are AIC and BIC")));
+    notes.extend(is_constant(y, encoded.weights.as_deref()).then(|| {
+        "the outcome has the same value in every row that counts: the columns have nothing to explain, and R squared and tests of the whole \
+         fit say nothing"
+            .to_string()
+    }));
     if let Some(complete) = &encoded.complete {
         let (own, peer, all) = (complete.own, complete.peer, complete.dropped.count());
         let where_missing = match study.is_of_several() {
@@ -547,6 +556,29 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
         notes.push(format!("{} dropped because a value is missing: {where_missing}", counted(all, "row")));
     }
     notes
+}
+
+/// Whether an outcome has one value only on the rows that count.
+fn is_constant(y: &[f64], weights: Option<&[f64]>) -> bool {
+    let mut counted = (0..y.len()).filter(|row| weights.is_none_or(|weights| weights[*row] > 0.0)).map(|row| y[row]);
+    counted.next().is_some_and(|first| counted.all(|value| value == first))
+}
+
+/// What the reader must know of a gaussian fit that leaves nothing over.
+fn whole_fit_note(study: &Study<Vertical>, statistics: &Statistics) -> Option<String> {
+    if study.method.family != Family::Gaussian || study.method.penalty.is_some() {
+        return None;
+    }
+    let (deviance, null_deviance, df) = (statistics.deviance?, statistics.null_deviance?, statistics.df_residual?);
+    if df <= 0 {
+        return Some(
+            "as many coefficients as rows: nothing is left over from which dispersion and standard errors could be computed"
+                .to_string(),
+        );
+    }
+    (null_deviance > 0.0 && deviance <= PERFECT * null_deviance).then(|| {
+        "the columns fit the outcome perfectly, up to rounding: dispersion, standard errors and tests are made of rounding".to_string()
+    })
 }
 
 /// That terms have no estimate, and why.
@@ -621,6 +653,12 @@ pub(super) fn model(study: &Study<Vertical>, role: Role, encoded: &Encoded, run:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outcome_is_constant_on_the_rows_that_count() {
+        assert!(is_constant(&[2.0, 2.0, 2.0], None) && is_constant(&[2.0, 3.0, 2.0], Some(&[1.0, 0.0, 1.0])));
+        assert!(!is_constant(&[2.0, 3.0, 2.0], None) && !is_constant(&[], None));
+    }
 
     #[test]
     fn one_term_that_is_set_aside_is_told_of_as_one() {

@@ -75,6 +75,22 @@ fn terms_and_curves_stand_in_text_and_page() {
     assert!(page.contains("<h2>Terms</h2>") && page.contains("<h2>Discrimination and calibration</h2>"));
 }
 
+// The point where iterations end is no maximum: R prints numbers of it, with a warning.
+#[test]
+fn after_separation_nothing_follows_from_a_maximum_that_does_not_exist() {
+    let mut report = Report { termination: Termination::Separation, ..odds() };
+    (report.statistics.aic, report.statistics.bic) = (Some(445.4), Some(457.7));
+    let report = report.with_derived();
+    assert_eq!(report.measures, Measures::default());
+    assert!(report.coefficients.iter().all(|row| row.ratio.is_none()));
+    let s = &report.statistics;
+    assert_eq!((s.aic, s.bic, s.log_lik), (None, None, None));
+    assert!(s.deviance.is_some() && s.null_deviance.is_some());
+    let shown = text(&report);
+    assert!(shown.contains("AIC: NA") && shown.contains("the likelihood has no maximum"), "{shown}");
+    assert!(!shown.contains("Odds ratios:") && !shown.contains("Likelihood ratio test"), "{shown}");
+}
+
 #[test]
 fn in_private_mode_nothing_follows_but_ratios_of_what_was_released() {
     let report = Report { mode: Mode::Private, ..odds() }.with_derived();
