@@ -201,6 +201,8 @@ mutate "a person who has spent more than the run charged" common/src/privacy/led
     's/next\.most > next\.room/false/' privacy::ledger::tests::filter
 mutate "a second account of one run passes a checkpoint" common/src/privacy/ledger/filter.rs \
     's/next\.messages <= before\.messages/next.messages < before.messages/' privacy::ledger::tests::filter
+mutate "numbers of a maximum that does not exist" common/src/report/mod.rs \
+    's/if self\.termination == Termination::Separation \{/if self.tol < 0.0 {/' after_separation_nothing
 where=(-p fedreg-party --lib)
 mutate "a person's spend that is not stored" party/src/worker/persons.rs \
     's/i64::try_from\(after\)/i64::try_from(after.min(1))/' worker::persons
@@ -220,6 +222,10 @@ mutate "a horizon that is not looked at" common/src/methods/stream/learner.rs \
 mutate "batches numbered anew after a restart" common/src/methods/robust/site.rs \
     's/self\.offset \+= releases;\n                    \}/}/' star::tests::sites
 where=(-p fedreg-tests --test all)
+mutate "a perfect fit without a note" common/src/methods/vertical/outcome.rs \
+    's/deviance <= PERFECT \* null_deviance/deviance < 0.0/' a_gaussian_fit_that_leaves
+mutate "a constant outcome without a note" common/src/methods/vertical/outcome.rs \
+    's/counted\.all\(\|value\| value == first\)/counted.all(|value| value < first)/' a_gaussian_fit_that_leaves
 mutate "contrasts where there is no intercept" common/src/methods/vertical/prepare.rs \
     's/study\.method\.intercept \|\| !study\.is_first\(role\)/true || !study.is_first(role)/' formulas_with_functions
 mutate "the mean of the outcome squared in the tables of a path" common/src/methods/vertical/exchange.rs \
