@@ -136,7 +136,7 @@ fn separation_is_named() {
 #[test]
 fn a_gaussian_fit_that_leaves_nothing_over_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let case = |rows: usize, y: &dyn Fn(f64, f64) -> f64| {
+    let case = |rows: usize, y: &dyn Fn(f64, f64) -> f64, more: &str| {
         let file = folder.path().join("table.csv");
         let lines = (0..rows).map(|row| {
             let (a, b) = ((row * 7 % 11) as f64, (row * 5 % 13) as f64);
@@ -145,20 +145,22 @@ fn a_gaussian_fit_that_leaves_nothing_over_says_so() {
         std::fs::write(&file, ["y,a,b\n".to_string()].into_iter().chain(lines).collect::<String>()).unwrap();
         let text = "id = \"test\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"a\"]\n[parties.bob]\n\
                     certificate = \"bob\"\ncolumns = [\"b\"]\n[outcome]\ncolumn = \"y\"\n[model]\nfamily = \"gaussian\"\n";
-        let study = Study::parse(text).unwrap().vertical().unwrap();
+        let study = Study::parse(&format!("{text}{more}")).unwrap().vertical().unwrap();
         fitted(run(&study, &file, Faults::NONE))
     };
     let said = |fit: &VerticalFit, what: &str| fit.notes.iter().any(|note| note.contains(what));
     let all = ["same value in every row", "fit the outcome perfectly", "as many coefficients as rows"];
     let noisy = |a: f64, b: f64| 2.0 + a - 0.5 * b + (a * 12.9898 + b * 78.233).sin();
-    let check = |rows: usize, y: &dyn Fn(f64, f64) -> f64, expected: Option<usize>| {
-        for fit in case(rows, y) {
+    let check_with = |rows: usize, y: &dyn Fn(f64, f64) -> f64, more: &str, expected: Option<usize>| {
+        for fit in case(rows, y, more) {
             let found: Vec<usize> = (0..all.len()).filter(|at| said(&fit, all[*at])).collect();
             assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{:?}", fit.notes);
         }
     };
+    let check = |rows, y: &dyn Fn(f64, f64) -> f64, expected| check_with(rows, y, "", expected);
     check(40, &noisy, None);
     check(40, &|_, _| 4.25, Some(0));
+    check_with(40, &|_, _| 4.25, "intercept = false\n", None);
     check(40, &|a, b| 2.0 + a - 0.5 * b, Some(1));
     check(3, &noisy, Some(2));
 }

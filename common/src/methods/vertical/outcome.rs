@@ -536,7 +536,9 @@ pub(super) fn data_notes(study: &Study<Vertical>, role: Role, encoded: &Encoded,
     // A fit with a penalty never has a likelihood.
     let none = family.without_likelihood(y, encoded.unweighted > 0).filter(|_| study.method.penalty.is_none());
     notes.extend(none.map(|why| format!("likelihood: not defined, since {why}; so are AIC and BIC")));
-    notes.extend(is_constant(y, encoded.weights.as_deref()).then(|| {
+    // Without an intercept, or beside an offset, columns explain something of a constant outcome too.
+    let by_intercept = study.method.intercept && study.method.offset.is_none();
+    notes.extend((by_intercept && is_constant(y, encoded.weights.as_deref())).then(|| {
         "the outcome has the same value in every row that counts: the columns have nothing to explain, and R squared and tests of the whole \
          fit say nothing"
             .to_string()
