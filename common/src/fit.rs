@@ -8,7 +8,7 @@ pub mod performance;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal};
 
 pub use self::blocks::{Covariance, TermTest};
 pub(crate) use self::blocks::{Slope, Slopes};
@@ -18,6 +18,7 @@ pub use self::performance::Performance;
 use crate::exit::Exit;
 use crate::glm::StatedFamily;
 use crate::id::Role;
+use crate::laws::{Student, normal_beyond};
 
 /// The term of the intercept.
 pub const INTERCEPT: &str = "(Intercept)";
@@ -71,18 +72,17 @@ impl Coefficient {
     ) -> Self {
         let row = Coefficient::bare(term, party, estimate, std_error);
         if !family.into().estimates_dispersion() {
-            return row.tested(|z| 2.0 * Normal::standard().cdf(-z), Normal::standard().inverse_cdf(UPPER));
+            return row.tested(normal_beyond, Normal::standard().inverse_cdf(UPPER));
         }
-        match StudentsT::new(0.0, 1.0, df_residual) {
-            Ok(t) => row.tested(|statistic| 2.0 * t.cdf(-statistic), t.inverse_cdf(UPPER)),
-            Err(_) => row,
+        match Student::new(df_residual) {
+            Some(law) => row.tested(|statistic| law.beyond(statistic), law.quantile(UPPER)),
+            None => row,
         }
     }
 
     /// A row whose uncertainty is normal whatever the family, as that of noise is.
     pub fn normal(term: String, party: Role, estimate: Option<f64>, std_error: Option<f64>) -> Self {
-        let normal = Normal::standard();
-        Coefficient::bare(term, party, estimate, std_error).tested(|z| 2.0 * normal.cdf(-z), normal.inverse_cdf(UPPER))
+        Coefficient::bare(term, party, estimate, std_error).tested(normal_beyond, Normal::standard().inverse_cdf(UPPER))
     }
 
     /// Leaves out test and interval, where they would mislead; estimate and standard error stay.

@@ -44,6 +44,7 @@ pub mod id;
 // Tables become design matrices; numerics.
 pub mod data;
 pub mod glm;
+mod laws;
 pub mod linalg;
 
 // Products of columns that two parties hold, of which only declared tables open.

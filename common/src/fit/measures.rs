@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
-use statrs::function::beta::checked_beta_reg;
 
 use super::Statistics;
 use crate::glm::StatedFamily;
+use crate::laws;
 
 /// Measures of a whole fit that its statistics imply; flat in JSON. What is undefined is `None`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -46,7 +46,8 @@ impl Test {
         }
         let (first, second) = (df as f64, df_residual as f64);
         // The upper tail as a lower one of the reciprocal, which keeps the digits of small probabilities.
-        let p_value = checked_beta_reg(second / 2.0, first / 2.0, second / (second + first * statistic)).ok()?;
+        let whole = second + first * statistic;
+        let (p_value, _) = laws::beta(second / 2.0, first / 2.0, second / whole, first * statistic / whole);
         p_value.is_finite().then_some(Test { statistic, df, df_residual: Some(df_residual), p_value })
     }
 

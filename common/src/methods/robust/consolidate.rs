@@ -12,7 +12,6 @@ use std::str::FromStr;
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Beta, ChiSquared, ContinuousCDF, StudentsT};
 use thiserror::Error;
 
 use self::agreement::Agreement;
@@ -22,6 +21,7 @@ use super::estimate::{Estimate, Estimates, Gram};
 use super::normal::{Factor, outer_square, transposed_product};
 use super::weights::{SITES, Weights, copies};
 use crate::fit::{Member, Standing, Verdict};
+use crate::laws::{Student, beta_quantile, chi_squared_quantile};
 
 /// Share of honest estimates that the gate of `refine` lets in.
 const GATE: f64 = 0.999;
@@ -208,7 +208,7 @@ impl Consensus {
 
     /// Half width of the interval of each coefficient at this level, such as 0.95.
     pub fn half_widths(&self, level: f64) -> Option<DVector<f64>> {
-        let t = StudentsT::new(0.0, 1.0, self.degrees_of_freedom).ok()?.inverse_cdf(0.5 + 0.5 * level);
+        let t = Student::new(self.degrees_of_freedom)?.quantile(0.5 + 0.5 * level);
         self.std_errors().map(|s| s * t)
     }
 }
@@ -498,8 +498,7 @@ fn consolidate_distinct(
 }
 
 fn chi_squared(degrees: f64, share: f64) -> f64 {
-    // A positive number of degrees of freedom is always accepted.
-    ChiSquared::new(degrees.max(1.0)).map_or(degrees, |law| law.inverse_cdf(share))
+    chi_squared_quantile(degrees.max(1.0), share)
 }
 
 /// Which estimates lie where honest ones do, by their squared distances from the centre.
@@ -510,7 +509,7 @@ fn chi_squared(degrees: f64, share: f64) -> f64 {
 fn gate(squares: &[f64], q: usize, weights: &Weights) -> Vec<bool> {
     let effective = weights.effective(0..squares.len());
     let majority = (0.5 * effective).floor() + 1.0;
-    let tail = Beta::new(majority, effective - majority + 1.0).map_or(0.5, |law| law.inverse_cdf(SMALL_HALF));
+    let tail = beta_quantile(majority, effective - majority + 1.0, SMALL_HALF);
     let q = q as f64;
     let factor = chi_squared(q, GATE) / chi_squared(q, tail.min(0.5)).max(f64::MIN_POSITIVE);
     let limit = factor * weights.majority_value(&mut squares.to_vec());

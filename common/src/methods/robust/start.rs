@@ -4,10 +4,10 @@ use nalgebra::DMatrix;
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
-use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::normal::{Cross, Dependent, Factor, Rows};
 use super::threshold::{Rule, rows_to_keep};
+use crate::laws::chi_squared_quantile;
 
 /// Random subsets from which least trimmed squares starts.
 const SUBSETS: usize = 50;
@@ -26,8 +26,7 @@ const SCATTER_ROUNDS: usize = 4;
 
 /// Root mean square distance to the origin, p degrees of freedom, that a share `u` of normal rows stays below.
 fn chi_quantile(p: usize, u: f64) -> f64 {
-    // A positive number of degrees of freedom is always accepted; the mean stands in for the type's sake.
-    ChiSquared::new(p.max(1) as f64).map_or(p as f64, |d| d.inverse_cdf(u)).sqrt()
+    chi_squared_quantile(p.max(1) as f64, u).sqrt()
 }
 
 fn median(values: &mut [f64]) -> f64 {

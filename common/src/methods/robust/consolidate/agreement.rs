@@ -19,9 +19,10 @@
 //! ones, nor can they move the result by more than that.
 
 use nalgebra::DMatrix;
-use statrs::distribution::{Beta, ChiSquared, ContinuousCDF};
+use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::{Frame, by_distance, chi_squared, distances_to, kept_share_of_variance, mean_of};
+use crate::laws::beta_quantile;
 use crate::methods::robust::estimate::Estimate;
 use crate::methods::robust::weights::Weights;
 
@@ -117,7 +118,10 @@ fn quarter(
     };
     let tail = |first: usize, at: f64| {
         let below = rank(first);
-        Beta::new(below, m - below).map_or(0.5, |law| law.inverse_cdf(at))
+        match beta_quantile(below, m - below, at) {
+            tail if tail.is_nan() => 0.5,
+            tail => tail,
+        }
     };
     let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
         / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
