@@ -176,6 +176,7 @@ impl<'a> Play<'a> {
             connect,
             state: role.name().into(),
             wait: 60,
+            memory: None,
             data: self.source.table.clone(),
             tls: Stage::tls(role.name()),
             policy,

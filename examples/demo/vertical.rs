@@ -308,6 +308,7 @@ impl<'a> Play<'a> {
             connect,
             state: role.name().into(),
             wait: 60,
+            memory: None,
             data: self.tables[usize::from(role == Role::Bob)].clone(),
             tls: Stage::tls(role.name()),
             policy,

@@ -20,6 +20,7 @@ use crate::drive::Patience;
 use crate::hypotheses::{self, TestCommand};
 use crate::interrupts::with_interrupts;
 use crate::matching::{self, Found, Outlook};
+use crate::memory;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
 use crate::refit;
@@ -238,7 +239,11 @@ fn execute(role: Role, command: Command, call: String) -> Result<Exit, Failure> 
 }
 
 fn configured(role: Role, overrides: &Overrides) -> Result<Option<Config>, Failure> {
-    Ok(shell::configured(Config::load(role, overrides)?, overrides.print_config)?)
+    let config = shell::configured(Config::load(role, overrides)?, overrides.print_config)?;
+    if let Some(config) = &config {
+        memory::keep(config.memory, &config.state);
+    }
+    Ok(config)
 }
 
 fn fit(role: Role, arguments: FitArguments, call: String) -> Result<Exit, Failure> {

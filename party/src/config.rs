@@ -23,6 +23,7 @@ mod matching;
 pub use self::matching::{KeyColumn, KeyColumnTerms, MatchConfig, MissingKeys};
 
 use crate::ledger;
+use crate::memory::Size;
 use crate::read::{self, Chosen, Stated, Written, cells};
 
 /// A party's private file; its paths are absolute once it is read.
@@ -45,6 +46,10 @@ pub struct Config {
     /// Seconds to wait for a peer without anything new from it, whatever signs of life it gives.
     #[serde(default = "default_wait")]
     pub wait: u64,
+    /// How much memory this party takes for its numbers, as `4GiB`: what goes beyond it lies in files of the state folder that have no
+    /// name and are gone with the process. Four fifths of what the machine has left if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Size>,
     /// The table.
     pub data: DataTerms,
     /// Certificates.
@@ -462,6 +467,11 @@ pub struct Overrides {
     /// Signs of life do not prolong it: raise it where the other side needs longer to read its table, or for a single step.
     #[arg(long, value_name = "SECONDS")]
     pub wait: Option<u64>,
+    /// Memory for the numbers, as 4GiB; what goes beyond it lies in files of the state folder
+    ///
+    /// Four fifths of what the machine has left by default. The result is the same bits.
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Size>,
     /// Largest share of an own column that another party may be able to reconstruct
     #[arg(long, value_name = "SHARE")]
     pub max_disclosure: Option<f64>,
@@ -568,6 +578,7 @@ impl Config {
         layers.set("listen", flags.listen.as_deref());
         layers.set("connect", flags.connect.as_deref());
         layers.set("dealer", flags.dealer.as_deref());
+        layers.set("memory", flags.memory.map(String::from));
         layers.set_path("match.folder", flags.matching.as_deref(), None)?;
         layers.set_path("match.pairs", flags.pairs.as_deref(), None)?;
         layers.set("policy.max_disclosure", flags.max_disclosure);

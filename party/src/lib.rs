@@ -17,6 +17,7 @@ pub mod ledger;
 mod line;
 pub mod matching;
 mod meet;
+mod memory;
 mod openings;
 mod pace;
 mod party;

@@ -31,6 +31,7 @@ use crate::drive::{self, DealerLine, Driven, Link, Orders, Patience};
 use crate::failure::Failure;
 use crate::job::Job;
 use crate::line::{self, Line};
+use crate::memory;
 use crate::output::{self, chain};
 use crate::pace::{Notice, Pace, due, left};
 use crate::several::{self, LeaderSession, Sent};
@@ -257,6 +258,7 @@ pub(crate) async fn meet<W: Work>(
     let mut meeting = Meeting { job, convener, run, came_with: run.is_some(), peers: BTreeMap::new() };
     let result = meeting.hold(work, early, &mut lines, stopped).await;
     meeting.tell(work, &result);
+    memory::tell(job.config.memory, &job.config.state);
     let nobodys = match &result {
         Err(Failure::Abort(abort)) => meeting.is_nobodys(abort),
         _ => false,
@@ -359,6 +361,7 @@ async fn read_table<W: Work>(
     };
     let read = reading.elapsed();
     tracing::info!("read {} rows in {:.2} s", W::rows(&table), read.as_secs_f64());
+    memory::tell(job.config.memory, &job.config.state);
     Ok((table, read))
 }
 

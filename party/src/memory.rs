@@ -1,0 +1,126 @@
+//! How much memory a party takes for its numbers, and where the rest of them lies.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use fedreg_memory::{Allocator, available};
+use fedreg_proto::output::durable_folder;
+use serde::{Deserialize, Serialize};
+
+/// Every program that is built with this package takes its memory here.
+#[global_allocator]
+static MEMORY: Allocator = Allocator::new();
+
+/// An amount of memory, as `4GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Size(u64);
+
+/// The units, the longest names first; of two that are alike the one that a size is written in stands first.
+const UNITS: [(&str, u64); 8] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+];
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let found = UNITS.iter().find_map(|(name, unit)| Some((text.trim().strip_suffix(name)?.trim_end(), *unit)));
+        let bytes = found.and_then(|(number, unit)| number.parse::<u64>().ok()?.checked_mul(unit));
+        match bytes.filter(|bytes| *bytes > 0) {
+            Some(bytes) => Ok(Size(bytes)),
+            None => {
+                Err(format!("`{text}` is no amount of memory: write a whole number and its unit, as `4GiB` or `500MB`"))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Size, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match UNITS.iter().find(|(_, unit)| self.0.is_multiple_of(*unit)) {
+            Some((name, unit)) => write!(f, "{}{name}", self.0 / unit),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+impl From<Size> for String {
+    fn from(size: Size) -> String {
+        size.to_string()
+    }
+}
+
+/// Keeps this process within what its configuration states, or within four fifths of what the machine has left. Without the
+/// folder all is kept in memory; whoever writes there next says what is wrong with it.
+pub(crate) fn keep(stated: Option<Size>, folder: &Path) {
+    let limit = match stated {
+        // An eighth is for all that is small.
+        Some(Size(bytes)) => usize::try_from(bytes - bytes / 8).ok(),
+        None => available().map(|left| left / 5 * 4),
+    };
+    if let Some(limit) = limit
+        && durable_folder(folder).is_ok()
+    {
+        MEMORY.limit(limit, stated.is_none(), folder);
+    }
+}
+
+/// Says what lay in files at most, if anything did.
+pub(crate) fn tell(stated: Option<Size>, folder: &Path) {
+    let bytes = MEMORY.largest_in_files();
+    if bytes > 0 {
+        let gibibytes = bytes as f64 / f64::from(1 << 30);
+        let why = match stated {
+            Some(size) => format!("`memory = \"{size}\"` has room"),
+            None => "this machine has memory left".to_string(),
+        };
+        tracing::warn!(
+            "the numbers take {gibibytes:.2} GiB more than {why} for; these lie in files without a name in {}, which takes longer and gives the same result",
+            folder.display()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_memory_have_a_unit() {
+        for (text, bytes) in [("4GiB", 4 << 30), ("500 MB", 500_000_000), (" 1kB ", 1000), ("3TiB", 3 << 40)] {
+            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+        }
+        for text in ["", "4", "GiB", "-1GiB", "0MiB", "1.5GiB", "4gib", "99999999999TiB", "4 Gi B", "NaNGiB"] {
+            let error = text.parse::<Size>().unwrap_err();
+            assert_eq!(
+                error,
+                format!("`{text}` is no amount of memory: write a whole number and its unit, as `4GiB` or `500MB`")
+            );
+        }
+    }
+
+    #[test]
+    fn an_amount_is_shown_as_it_is_written() {
+        for text in ["4GiB", "1500MiB", "500MB", "7kB", "1TiB"] {
+            assert_eq!(text.parse::<Size>().unwrap().to_string(), text);
+        }
+        assert_eq!("1024MiB".parse::<Size>().unwrap().to_string(), "1GiB");
+    }
+}
