@@ -1075,6 +1075,20 @@ mutate "a table that is written for all to read" party/src/refit.rs \
 mutate "a changed table that nobody notices" party/src/refit.rs \
     's/if Digest::of\(body\.as_bytes\(\)\)\.to_string\(\) != heading\.digest \{/if heading.digest.is_empty() {/' refit_refuses
 
+where=(-p fedreg-memory --lib)
+mutate "a block that moves without its bytes" party/memory/src/lib.rs \
+    's/layout\.size\(\)\.min\(size\)\);/layout.size().min(size) \/ 2);/' tests::
+mutate "memory that is taken beyond its limit" party/memory/src/lib.rs \
+    's/before\.saturating_add\(more\) <= limit/before <= limit/' tests::
+mutate "files of memory that keep their room" party/memory/src/lib.rs \
+    's/file::unmap\(block\.sub\(PAGE\), length\);//' tests::
+
+where=(-p fedreg-common --lib)
+mutate "quantiles of t as of the normal law" common/src/laws.rs \
+    's/normal \+ \(z - as_normal\(z, df\)\)\);/normal + 0.0 * z);/' laws::
+mutate "a continued fraction that ends early" common/src/laws.rs \
+    's/const TERMS: u32 = 100_000;/const TERMS: u32 = 20;/' laws::
+
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"
     exit 2

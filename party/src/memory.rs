@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 #[global_allocator]
 static MEMORY: Allocator = Allocator::new();
 
+/// Bytes that are left to pages of files, where there are twice as many: some mebibytes of each column that is read at a time.
+const FOR_FILES: u64 = 768 << 20;
+
 /// An amount of memory, as `4GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -71,8 +74,8 @@ impl From<Size> for String {
 /// folder all is kept in memory; whoever writes there next says what is wrong with it.
 pub(crate) fn keep(stated: Option<Size>, folder: &Path) {
     let limit = match stated {
-        // An eighth is for all that is small.
-        Some(Size(bytes)) => usize::try_from(bytes - bytes / 8).ok(),
+        // The rest is for all that is small, and for the pages of files that are in use.
+        Some(Size(bytes)) => usize::try_from(bytes - (bytes / 4).max((bytes / 2).min(FOR_FILES))).ok(),
         None => available().map(|left| left / 5 * 4),
     };
     if let Some(limit) = limit

@@ -17,7 +17,14 @@ pub(crate) fn map(folder: &Path, length: usize) -> Option<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping, wherever the system wants it, of a file that nobody else can open; it outlives the descriptor.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-    (base != libc::MAP_FAILED).then(|| base.cast())
+    if base == libc::MAP_FAILED {
+        return None;
+    }
+    // Columns are read beside each other, a little of each at a time: without this the system takes that for reading here and there,
+    // and fetches page after page. With it, it fetches some mebibytes of each.
+    // SAFETY: the mapping is there; what the system makes of the advice changes no byte of it.
+    unsafe { libc::madvise(base, length, libc::MADV_HUGEPAGE) };
+    Some(base.cast())
 }
 
 /// An empty file that only this process can open.

@@ -103,6 +103,7 @@ fn what_goes_beyond_the_limit_lies_in_files_without_a_name() {
     drop(within);
     assert!(!Block::new(&allocator, layout(2 * LARGE, 8), false, 5).is_mapped());
     drop((beyond, again, small));
+    assert!(!std::fs::read_to_string("/proc/self/maps").unwrap().contains(&name));
     assert_eq!((allocator.held.load(Ordering::Relaxed), allocator.mapped.load(Ordering::Relaxed)), (0, 0));
 }
 
