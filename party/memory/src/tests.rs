@@ -159,7 +159,7 @@ fn blocks_of_many_threads_keep_their_bytes() {
             let size = 1 + (drawn >> 8) as usize % (LARGE * 5 / 2);
             match drawn % 4 {
                 0 | 1 if blocks.len() < 4 => {
-                    let align = 1 << (drawn >> 40) % 14;
+                    let align = 1 << ((drawn >> 40) % 14);
                     blocks.push(Block::new(&allocator, layout(size, align), drawn & 64 > 0, drawn));
                 }
                 2 if !blocks.is_empty() => blocks[0].resize(size),
