@@ -21,27 +21,29 @@ fn in_groups() -> Vec<usize> {
     let of = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
         let (kind, path) = (parts.next()?, parts.next()?);
-        let (root, limit, usage, cache) = match kind {
-            "" => ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "),
+        let (root, limit, usage, files) = match kind {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current", ["inactive_file ", "active_file "]),
             kind if kind.split(',').any(|one| one == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file ")
+                let files = ["total_inactive_file ", "total_active_file "];
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", files)
             }
             _ => return None,
         };
         // In a container the group's own folder is the root of what is seen.
         [format!("{root}{path}"), root.to_string()].iter().find_map(|folder| {
             let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).ok();
-            left(&read(limit)?, &read(usage)?, &read("memory.stat").unwrap_or_default(), cache)
+            left(&read(limit)?, &read(usage)?, &read("memory.stat").unwrap_or_default(), files)
         })
     };
     groups.lines().filter_map(of).collect()
 }
 
-/// What a group has left: pages of files that were not used lately give way.
-fn left(limit: &str, usage: &str, statistics: &str, cache: &str) -> Option<usize> {
+/// What a group has left: pages of files give way.
+fn left(limit: &str, usage: &str, statistics: &str, files: [&str; 2]) -> Option<usize> {
     let number = |text: &str| text.trim().parse::<usize>().ok();
-    let cached = statistics.lines().find_map(|line| number(line.strip_prefix(cache)?)).unwrap_or(0);
-    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(cached)))
+    let of = |name: &str| statistics.lines().find_map(|line| number(line.strip_prefix(name)?)).unwrap_or(0);
+    let pages = of(files[0]).saturating_add(of(files[1]));
+    Some(number(limit)?.saturating_sub(number(usage)?.saturating_sub(pages)))
 }
 
 #[cfg(test)]
@@ -58,8 +60,10 @@ mod tests {
 
     #[test]
     fn a_group_has_left_what_is_not_used_or_gives_way() {
-        assert_eq!(left("1000\n", "600\n", "anon 5\ninactive_file 150\n", "inactive_file "), Some(550));
-        assert_eq!(left("1000\n", "1200\n", "", "inactive_file "), Some(0));
-        assert_eq!(left("max\n", "600\n", "", "inactive_file "), None);
+        let files = ["inactive_file ", "active_file "];
+        let statistics = "anon 5\ninactive_file 150\nactive_file 20\ninactive_anon 7\n";
+        assert_eq!(left("1000\n", "600\n", statistics, files), Some(570));
+        assert_eq!(left("1000\n", "1200\n", "", files), Some(0));
+        assert_eq!(left("max\n", "600\n", statistics, files), None);
     }
 }
