@@ -44,7 +44,10 @@ impl Student {
         let Student(df) = self;
         let normal = Normal::standard().inverse_cdf(share);
         if df < MANY {
-            let sides = |t: f64| (1.0 - self.beyond(t) / 2.0, self.beyond(t) / 2.0);
+            let sides = |t: f64| {
+                let above = self.beyond(t) / 2.0;
+                (1.0 - above, above)
+            };
             return quantile(share, (normal.ln(), 0.1), f64::exp, sides).unwrap_or(f64::NAN);
         }
         // The distance to the normal law is small and flat: each step leaves less than a thousandth of what the one before left.
@@ -61,29 +64,34 @@ fn as_normal(z: f64, df: f64) -> f64 {
     z + (square + 3.0) * z / b - third / (10.0 * b * (b + 0.8 * square * square + 100.0))
 }
 
-/// The value that a share of the chi-squared law lies below; not a number where the degrees of freedom or the share are out of range.
-pub(crate) fn chi_squared_quantile(df: f64, share: f64) -> f64 {
-    let Some(law) = ChiSquared::new(df).ok().filter(|_| df.is_finite()) else { return f64::NAN };
+/// The value that a share of the chi-squared law lies below; `None` where the degrees of freedom or the share are out of range.
+pub(crate) fn chi_squared_quantile(df: f64, share: f64) -> Option<f64> {
+    let law = ChiSquared::new(df).ok().filter(|_| df.is_finite())?;
     let spread = (2.0 / df).sqrt();
-    quantile(share, (df.ln(), spread), f64::exp, |x| (law.cdf(x), law.sf(x))).unwrap_or(f64::NAN)
+    quantile(share, (df.ln(), spread), f64::exp, |x| (law.cdf(x), law.sf(x)))
 }
 
-/// The value that a share of the beta law lies below; not a number where its parameters or the share are out of range.
-pub(crate) fn beta_quantile(a: f64, b: f64, share: f64) -> f64 {
+/// The value that a share of the beta law lies below; `None` where its parameters or the share are out of range.
+pub(crate) fn beta_quantile(a: f64, b: f64, share: f64) -> Option<f64> {
     if !(a > 0.0 && b > 0.0 && a.is_finite() && b.is_finite()) {
-        return f64::NAN;
+        return None;
     }
     let spread = (1.0 / a + 1.0 / b).sqrt();
     let logistic = |y: f64| if y < 0.0 { y.exp() / (1.0 + y.exp()) } else { 1.0 / (1.0 + (-y).exp()) };
-    let found =
-        quantile(share, ((a / b).ln(), spread), |y| (logistic(y), logistic(-y)), |(x, rest)| beta(a, b, x, rest));
-    found.map_or(f64::NAN, |(x, _)| x)
+    let of = |y: f64| (logistic(y), logistic(-y));
+    quantile(share, ((a / b).ln(), spread), of, |(x, rest)| beta(a, b, x, rest)).map(|(x, _)| x)
 }
 
 /// The probabilities below and above `x` of the beta law; `rest` is `1 - x`, with its own digits.
 pub(crate) fn beta(a: f64, b: f64, x: f64, rest: f64) -> (f64, f64) {
-    if !(x > 0.0) || !(rest > 0.0) {
-        return if x > 0.0 { (1.0, 0.0) } else { (0.0, 1.0) };
+    if x <= 0.0 {
+        return (0.0, 1.0);
+    }
+    if rest <= 0.0 {
+        return (1.0, 0.0);
+    }
+    if x.is_nan() || rest.is_nan() {
+        return (f64::NAN, f64::NAN);
     }
     let density = beta_density(a, b, x, rest);
     // How far the mean lies above x, from the smaller parameter, which keeps its digits.
@@ -356,6 +364,9 @@ mod tests {
                 close(law.beyond(-t), expected, 5e-14 * t.max(1.0), &format!("beyond {t} at {df}"));
             }
         }
+        let law = Student::new(10.0).unwrap();
+        assert!(law.beyond(f64::NAN).is_nan());
+        assert_eq!([0.0, 1e-200, 1e200, f64::INFINITY].map(|t| law.beyond(t)), [1.0, 1.0, 0.0, 0.0]);
         for df in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(Student::new(df).is_none(), "{df}");
         }
@@ -395,13 +406,13 @@ mod tests {
         ];
         for [df, quantiles @ ..] in expected {
             for (share, expected) in [0.001, 0.02, 0.5, 0.9, 0.9999].into_iter().zip(quantiles) {
-                close(chi_squared_quantile(df, share), expected, 1e-11, &format!("{share} at {df}"));
+                close(chi_squared_quantile(df, share).unwrap(), expected, 1e-11, &format!("{share} at {df}"));
             }
         }
-        assert_eq!([0.0, 1.0].map(|share| chi_squared_quantile(3.0, share)), [0.0, f64::INFINITY]);
+        assert_eq!([0.0, 1.0].map(|share| chi_squared_quantile(3.0, share)), [Some(0.0), Some(f64::INFINITY)]);
         for (df, share) in [(0.0, 0.5), (f64::NAN, 0.5), (f64::INFINITY, 0.5), (3.0, -0.1), (3.0, 1.1), (3.0, f64::NAN)]
         {
-            assert!(chi_squared_quantile(df, share).is_nan(), "{df} {share}");
+            assert!(chi_squared_quantile(df, share).is_none(), "{df} {share}");
         }
     }
 
@@ -455,7 +466,12 @@ mod tests {
             let cases = [1e-6, 0.025, 0.5, 0.99].map(|share| (0.5, share)).into_iter();
             let cases = cases.chain([1e-6, 0.5, 0.99].map(|share| (0.9, share)));
             for ((part, share), expected) in cases.zip(quantiles) {
-                close(beta_quantile(part * m, (1.0 - part) * m, share), expected, 1e-12, &format!("{share} at {m}"));
+                close(
+                    beta_quantile(part * m, (1.0 - part) * m, share).unwrap(),
+                    expected,
+                    1e-12,
+                    &format!("{share} at {m}"),
+                );
             }
         }
         // Parameters, and quantiles of .001, .5 and .9.
@@ -465,10 +481,10 @@ mod tests {
             [2.5, 0.4, 0.10811117269274889, 0.936658341042495, 0.9989403604299323],
         ] {
             for (share, expected) in [0.001, 0.5, 0.9].into_iter().zip(quantiles) {
-                close(beta_quantile(a, b, share), expected, 1e-12, &format!("{share} at {a} and {b}"));
+                close(beta_quantile(a, b, share).unwrap(), expected, 1e-12, &format!("{share} at {a} and {b}"));
             }
         }
-        assert!(beta_quantile(0.0, 1.0, 0.5).is_nan() && beta_quantile(1.0, f64::INFINITY, 0.5).is_nan());
+        assert!(beta_quantile(0.0, 1.0, 0.5).is_none() && beta_quantile(1.0, f64::INFINITY, 0.5).is_none());
     }
 
     #[test]

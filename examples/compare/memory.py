@@ -8,7 +8,7 @@ Two parties and a coordinator as separate processes over mutual TLS, each party 
 has as much (root, version 1 or 2). Where no group can be made, RLIMIT_DATA limits what lies in memory alone. Printed are the seconds,
 the most that lay in memory alone, what both parties read from the disk in whole tables of their columns, and how many times as long
 the fit took as reading as much in one piece does, which is measured in the same run. `--check` turns a missed target into exit status 1.
-Linux. Needs numpy and pyarrow, and 45 bytes of disk a value; programs from `FEDREG_BIN`, else `target/release`.
+Linux. Needs numpy and pyarrow, and 30 bytes of disk a value; programs from `FEDREG_BIN`, else `target/release`.
 """
 import argparse
 import json

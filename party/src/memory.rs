@@ -5,14 +5,13 @@ use std::path::Path;
 use std::str::FromStr;
 
 use fedreg_memory::{Allocator, available};
-use fedreg_proto::output::durable_folder;
 use serde::{Deserialize, Serialize};
 
 /// Every program that is built with this package takes its memory here.
 #[global_allocator]
 static MEMORY: Allocator = Allocator::new();
 
-/// Bytes that are left to pages of files, where there are twice as many: some mebibytes of each column that is read at a time.
+/// Bytes of what is stated that are left to pages of files, but at most half of it: some mebibytes of each column are read at a time.
 const FOR_FILES: u64 = 768 << 20;
 
 /// An amount of memory, as `4GiB`.
@@ -20,7 +19,7 @@ const FOR_FILES: u64 = 768 << 20;
 #[serde(try_from = "String", into = "String")]
 pub struct Size(u64);
 
-/// The units, the longest names first; of two that are alike the one that a size is written in stands first.
+/// The units of sizes; a size is written in the first that it is a whole number of.
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -70,17 +69,15 @@ impl From<Size> for String {
     }
 }
 
-/// Keeps this process within what its configuration states, or within four fifths of what the machine has left. Without the
-/// folder all is kept in memory; whoever writes there next says what is wrong with it.
+/// Keeps this process within what its configuration states, or within four fifths of what the machine has left. While the folder
+/// is not there all is kept in memory: a run makes it before it reads its table.
 pub(crate) fn keep(stated: Option<Size>, folder: &Path) {
     let limit = match stated {
         // The rest is for all that is small, and for the pages of files that are in use.
         Some(Size(bytes)) => usize::try_from(bytes - (bytes / 4).max((bytes / 2).min(FOR_FILES))).ok(),
         None => available().map(|left| left / 5 * 4),
     };
-    if let Some(limit) = limit
-        && durable_folder(folder).is_ok()
-    {
+    if let Some(limit) = limit {
         MEMORY.limit(limit, stated.is_none(), folder);
     }
 }

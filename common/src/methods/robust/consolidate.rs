@@ -498,7 +498,8 @@ fn consolidate_distinct(
 }
 
 fn chi_squared(degrees: f64, share: f64) -> f64 {
-    chi_squared_quantile(degrees.max(1.0), share)
+    // A positive number of degrees of freedom always has one.
+    chi_squared_quantile(degrees.max(1.0), share).unwrap_or(degrees)
 }
 
 /// Which estimates lie where honest ones do, by their squared distances from the centre.
@@ -509,7 +510,7 @@ fn chi_squared(degrees: f64, share: f64) -> f64 {
 fn gate(squares: &[f64], q: usize, weights: &Weights) -> Vec<bool> {
     let effective = weights.effective(0..squares.len());
     let majority = (0.5 * effective).floor() + 1.0;
-    let tail = beta_quantile(majority, effective - majority + 1.0, SMALL_HALF);
+    let tail = beta_quantile(majority, effective - majority + 1.0, SMALL_HALF).unwrap_or(0.5);
     let q = q as f64;
     let factor = chi_squared(q, GATE) / chi_squared(q, tail.min(0.5)).max(f64::MIN_POSITIVE);
     let limit = factor * weights.majority_value(&mut squares.to_vec());

@@ -26,7 +26,8 @@ const SCATTER_ROUNDS: usize = 4;
 
 /// Root mean square distance to the origin, p degrees of freedom, that a share `u` of normal rows stays below.
 fn chi_quantile(p: usize, u: f64) -> f64 {
-    chi_squared_quantile(p.max(1) as f64, u).sqrt()
+    // A positive number of degrees of freedom always has one; the mean stands in for the type's sake.
+    chi_squared_quantile(p.max(1) as f64, u).unwrap_or(p as f64).sqrt()
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -118,10 +118,7 @@ fn quarter(
     };
     let tail = |first: usize, at: f64| {
         let below = rank(first);
-        match beta_quantile(below, m - below, at) {
-            tail if tail.is_nan() => 0.5,
-            tail => tail,
-        }
+        beta_quantile(below, m - below, at).unwrap_or(0.5)
     };
     let factor = OFF_CENTRE * chi_squared(degrees, tail(majority, 1.0 - FALSE_ALARM))
         / chi_squared(degrees, tail(core, FALSE_ALARM)).max(f64::MIN_POSITIVE);
