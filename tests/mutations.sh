@@ -133,6 +133,18 @@ mutate "charge rounded down" common/src/privacy/accountant.rs \
 mutate "sign of the extrapolation" common/src/methods/vertical/accelerate.rs \
     's/next\.axpy\(-share, &image, 1\.0\)/next.axpy(share, &image, 1.0)/' "${tests[@]}"
 
+response=common/src/methods/vertical/response.rs
+mutate "a partner that takes nothing away" $response \
+    's/taken\.ger\(1\.0 \/ along/taken.ger(0.0 \/ along/' response::tests
+mutate "more taken away than there is" $response \
+    's/share\.clamp\(0\.0, NEARLY_ALL\)/share.clamp(0.0, 2.0)/' response::tests::products
+mutate "a worse point gone on from" $response \
+    's/if !worse \{\n            self\.best/if true {\n            self.best/' response::tests::a_worse
+mutate "what was learnt forgotten along a path" $response \
+    's/Response \{ secants, \.\.Response::default\(\) \}/Response { secants: VecDeque::new(), ..Response::default() }; drop(secants)/' response::tests::another
+mutate "signs of a lasso taken for those of the minimum" common/src/methods/vertical/penalty.rs \
+    's/let first = support\.iter\(\)\.copied\(\)\.filter\(leaves\)/let first = support.iter().copied().filter(leaves).filter(|_| false)/' penalty::tests
+
 mutate "sums not cut before the noise" $mechanism \
     's/quotient\.min\(CUT\) as i64/quotient as i64/' values_are_cut_at_a_public_number
 mutate "a sum beyond the cut ends the run" $mechanism \

@@ -490,6 +490,29 @@ fn a_tolerance_below_rounding_ends_the_fit_and_is_said() {
     }
 }
 
+/// Fits with a penalty, whatever it is and however the blocks hang together.
+fn penalised_rounds(n: usize, columns: (usize, usize), tol: f64, most: u32) {
+    for family in FAMILIES {
+        for pattern in PATTERNS {
+            for alpha in [0.0, 0.5, 1.0] {
+                for lambda in [0.01, 0.001] {
+                    let more = format!("[penalty]\nlambda = [{lambda}]\nalpha = {alpha:?}\n[fit]\ntol = {tol:e}\n");
+                    let [fit, _] = Data::simulated(pattern, n, columns, 0.9, family, 7, &more).run();
+                    let name = format!("{family} {pattern:?} alpha {alpha} lambda {lambda}");
+                    assert_eq!(fit.termination, Termination::Converged, "{name} after {} rounds", fit.rounds);
+                    assert!(fit.rounds <= most, "{name}: {} rounds", fit.rounds);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_penalty_takes_at_most_a_hundred_rounds_at_thirty_columns_a_side() {
+    penalised_rounds(1000, (30, 30), 1e-12, 100);
+    penalised_rounds(400, (12, 12), 1e-10, 45);
+}
+
 #[test]
 fn a_path_ends_in_few_rounds_and_does_not_depend_on_where_the_outcome_and_the_columns_lie() {
     let path = |more: &str, x: &DMatrix<f64>, y: &[f64]| {

@@ -496,7 +496,7 @@ const MISSING: Values<Missing, 2> = [
 ];
 
 const ACCELERATIONS: Values<Acceleration, 2> = [
-    ("anderson", "Anderson extrapolation", Acceleration::Anderson),
+    ("anderson", "Rounds learn from those before them", Acceleration::Anderson),
     ("none", "The plain algorithm", Acceleration::None),
 ];
 

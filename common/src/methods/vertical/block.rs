@@ -10,6 +10,7 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::penalty::Penalty;
+use super::response::Response;
 use super::rows::{self, Strip};
 use super::standardise::{largest, standardise};
 use crate::glm::Family;
@@ -813,12 +814,12 @@ impl Block {
             let step = match &self.penalty {
                 None => curvature.factor.solve(&pass.gradient),
                 Some(penalty) => {
-                    penalty.step(&curvature.matrix, &curvature.factor, &pass.gradient, &beta, self.weight_sum)
+                    penalty.step(&curvature.matrix, Some(&curvature.factor), &pass.gradient, &beta, self.weight_sum)
                 }
             };
             let objective = pass.loss + self.penalty_at(&beta);
             let slack = self.slack(objective);
-            let mut length = if constant { 1.0 } else { self.first_length(&step) };
+            let mut length = if constant { 1.0 } else { self.first_length(&step, LONGEST_STEP) };
             let (next, next_pass) = loop {
                 let next = &beta + &step * length;
                 let next_pass = self.pass(&next);
@@ -862,7 +863,7 @@ impl Block {
         let pass = self.pass(&beta);
         self.curvature = None;
         let step = self.metric().solve(&pass.gradient);
-        let length = self.first_length(&step);
+        let length = self.first_length(&step, LONGEST_STEP);
         let next = &beta + step * length;
         let change = self.change(&beta, &next);
         let next_pass = self.pass(&next);
@@ -878,8 +879,8 @@ impl Block {
 
     /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
     /// derivative is rounding, and a step by it could go anywhere.
-    fn first_length(&self, step: &DVector<f64>) -> f64 {
-        rows::first_length(self.rows(), self.furthest(step.as_slice()), |start, moved| {
+    fn first_length(&self, step: &DVector<f64>, most: f64) -> f64 {
+        rows::first_length(self.rows(), (self.furthest(step.as_slice()), most), |start, moved| {
             self.multiply(start, step.as_slice(), moved);
         })
     }
@@ -923,6 +924,31 @@ impl Block {
         (metric.pivot_ratio() > 1e-2).then(|| at + metric.solve(&pass.gradient))
     }
 
+    /// The next own point of a fit with a penalty: the minimum of a quadratic model of the loss and of what the partner answers. `settled`
+    /// says that an older second derivative will do.
+    pub(super) fn step_by(&mut self, response: &mut Response, settled: bool) -> Option<DVector<f64>> {
+        if self.columns() == 0 {
+            return None;
+        }
+        if self.outcome.family != Family::Gaussian && !settled && !response.turned_back() {
+            self.curvature = None;
+        }
+        // Other fits of the block may have changed it since.
+        let new = self.curvature.is_none() || self.outcome.family != Family::Gaussian;
+        if self.curvature.is_none() {
+            self.refresh_curvature();
+        }
+        let (Some(curvature), Some(penalty)) = (&self.curvature, &self.penalty) else { return None };
+        let matrix = &curvature.matrix - response.taken(&curvature.matrix, &curvature.factor, new);
+        let (from, score, share) = response.from()?;
+        let step = penalty.step(&matrix, None, score, from, self.weight_sum);
+        let length = match self.outcome.family {
+            Family::Gaussian => share,
+            Family::Binomial | Family::Poisson => share * self.first_length(&step, MODEL_STEP),
+        };
+        Some(from + step * length).filter(|next| next.iter().all(|value| value.is_finite()))
+    }
+
     /// Makes the stored predictions those of `beta`, if the last pass was elsewhere.
     fn return_to(&mut self, beta: &DVector<f64>) {
         if self.passed != *beta {
@@ -947,6 +973,9 @@ const COLUMNS: usize = 8;
 
 /// How far one Newton step may move a linear predictor.
 pub const LONGEST_STEP: f64 = 100.0;
+
+/// The same of a step by a model of what the partner answers.
+const MODEL_STEP: f64 = 4.0;
 
 fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
     let n = x.nrows();

@@ -23,6 +23,7 @@ use super::message::{Ended, FitEnd, Partial};
 use super::meter::Meter;
 use super::outcome::disclosure_refused;
 use super::prepare::{Encoded, Policy};
+use super::response::Response;
 use super::rows;
 use super::separation::Growth;
 use super::subspace::Shown;
@@ -95,6 +96,8 @@ pub(super) struct Fits {
     round: u32,
     rounds_before: u32,
     memory: Memory,
+    /// At the leader of two parties with a penalty.
+    response: Response,
     shown: Option<Shown>,
     /// At the leader of several parties, the others one by one.
     followers: Option<Followers>,
@@ -161,6 +164,12 @@ const RESTLESS_ROUNDS: usize = 30;
 /// A scaled gradient above which a fit is not about what is left between columns that are close.
 const RESTLESS: f64 = 1e-3;
 
+/// A scaled gradient above which a quadratic model says little of other families, and the leader fits its block exactly.
+const NEAR: f64 = 1e-2;
+
+/// A scaled gradient below which the second derivative hardly changes any more.
+const SETTLED: f64 = 1e-4;
+
 /// How often at most a fit goes on from a projection exchange.
 pub(super) const MOST_EXCHANGES: u32 = 3;
 
@@ -217,6 +226,7 @@ impl Fits {
             round: 0,
             rounds_before: 0,
             memory: Memory::new(columns.0.max(1)),
+            response: Response::default(),
             shown: None,
             followers: None,
             accepted: None,
@@ -277,6 +287,7 @@ impl Fits {
         self.fitted.clear();
         self.restarted = true;
         self.units.clear();
+        self.response.forget();
         self.columns.0 = block.columns();
         self.reset_rounds();
         self.round = 0;
@@ -284,6 +295,7 @@ impl Fits {
 
     fn reset_rounds(&mut self) {
         self.memory.clear();
+        self.response.begin();
         let partners = match &self.followers {
             Some(followers) => followers.columns(),
             None => vec![self.columns.1],
@@ -496,7 +508,10 @@ impl Fits {
                 }
                 minimum.own
             }
-            Some(_) | None => self.next_point(block, &beta, pass, objective),
+            Some(_) | None => {
+                let next = self.quasi_newton_point(block, &beta, &pass, objective);
+                next.unwrap_or_else(|| self.next_point(block, &beta, pass, objective))
+            }
         };
         self.propose(site, &beta, next)
     }
@@ -587,6 +602,26 @@ impl Fits {
         let rounds = 2 * self.columns.0.min(self.columns.1) + RESTLESS_ROUNDS;
         let may = self.exchanges && self.minimises() && self.exchanged_for < MOST_EXCHANGES;
         self.errors_are_first() || may && self.round as usize > rounds && certificate < RESTLESS
+    }
+
+    /// The next point of a fit with a penalty between two parties, by what is known of the partner's answers.
+    fn quasi_newton_point(
+        &mut self,
+        block: &mut Block,
+        beta: &DVector<f64>,
+        pass: &Pass,
+        objective: f64,
+    ) -> Option<DVector<f64>> {
+        if self.study.method.penalty.is_none() || self.followers.is_some() || !self.minimises() {
+            return None;
+        }
+        self.response.take(beta, &pass.gradient, objective, block.slack(objective));
+        let far = self.study.method.family != Family::Gaussian && self.certificate > NEAR;
+        if far && !self.response.turned_back() {
+            block.solve(inner_tol(self.certificate), Some(pass.clone()));
+            return Some(block.beta().clone());
+        }
+        block.step_by(&mut self.response, self.certificate < SETTLED)
     }
 
     /// The next point: extrapolated where that is safe, else the plain image of the last one.

@@ -24,6 +24,7 @@ pub mod private;
 mod products;
 pub mod refit;
 pub mod report;
+mod response;
 mod rows;
 pub mod sealed;
 mod separation;

@@ -6,7 +6,7 @@
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use super::block::{LONGEST_STEP, Outcome};
+use super::block::Outcome;
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{BLOCK_ROWS, Spares, Values};
 
@@ -147,9 +147,9 @@ pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
 /// The share of a Newton step that is tried first, where `moved` gives by how much the whole step moves the linear predictors of some
 /// rows, and no more than `furthest`. Where rows have run to probabilities of 0 and 1 a second derivative is rounding, and a step by it
 /// could go anywhere.
-pub(super) fn first_length(rows: usize, furthest: f64, moved: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
+pub(super) fn first_length(rows: usize, (furthest, most): (f64, f64), moved: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
     // What is left is for rounding.
-    if furthest <= 0.99 * LONGEST_STEP {
+    if furthest <= 0.99 * most {
         return 1.0;
     }
     let starts: Vec<usize> = (0..rows).step_by(STRIP_ROWS).collect();
@@ -159,7 +159,7 @@ pub(super) fn first_length(rows: usize, furthest: f64, moved: impl Fn(usize, &mu
         moved(start, values);
         values.iter().fold(0.0_f64, |most, moved| most.max(moved.abs()))
     };
-    (LONGEST_STEP / starts.into_par_iter().map(largest).reduce(|| 0.0, f64::max)).min(1.0)
+    (most / starts.into_par_iter().map(largest).reduce(|| 0.0, f64::max)).min(1.0)
 }
 
 /// Whether all values of a vector are sound; without a branch from one value to the next.
@@ -169,7 +169,7 @@ pub(super) fn all(values: &[f64], sound: impl Fn(f64) -> bool + Sync) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::Block;
+    use super::super::block::{Block, LONGEST_STEP};
     use super::*;
     use crate::glm::Family;
     use nalgebra::DMatrix;
@@ -245,8 +245,11 @@ mod tests {
         let long = |start: usize, moved: &mut [f64]| {
             moved.iter_mut().enumerate().for_each(|(i, moved)| *moved = if start + i == 4711 { -400.0 } else { 1.0 });
         };
-        assert_eq!((first_length(5000, 1e3, long), first_length(4711, 1e3, long)), (0.25, 1.0));
-        assert_eq!(first_length(5000, 50.0, |_, _| panic!("no row can move far")), 1.0);
+        assert_eq!(
+            (first_length(5000, (1e3, LONGEST_STEP), long), first_length(4711, (1e3, LONGEST_STEP), long)),
+            (0.25, 1.0)
+        );
+        assert_eq!(first_length(5000, (50.0, LONGEST_STEP), |_, _| panic!("no row can move far")), 1.0);
         assert!(all(&a, |value| value >= 0.0) && !all(&b, |value| value > -49.0));
     }
 }

@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use nalgebra::DVector;
 use rayon::prelude::*;
 
-use super::block::{Block, Pass};
+use super::block::{Block, LONGEST_STEP, Pass};
 use super::rows::{self, Scores, Strip};
 use super::standardise::largest;
 use crate::glm::Family;
@@ -471,7 +471,7 @@ impl Shown {
         let along = step.iter().skip(block.columns()).zip(&self.directions);
         let furthest = along.map(|(step, direction)| step.abs() * direction.largest).sum::<f64>();
         let furthest = furthest + block.furthest(&step.as_slice()[..block.columns()]);
-        rows::first_length(block.rows(), furthest, |start, moved| self.step(block, start, step, moved))
+        rows::first_length(block.rows(), (furthest, LONGEST_STEP), |start, moved| self.step(block, start, step, moved))
     }
 
     fn steepness(&self, block: &Block, gradient: &DVector<f64>) -> f64 {

@@ -102,7 +102,7 @@ pub enum PathWord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FitTerms {
-    /// Anderson extrapolation, or the plain source algorithm.
+    /// Whether rounds learn from those before them, or the plain source algorithm.
     pub acceleration: Acceleration,
     /// Tolerance of the stopping rule.
     pub tol: f64,
@@ -138,7 +138,8 @@ impl FitTerms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Acceleration {
-    /// Anderson extrapolation of one party's coefficients.
+    /// Each round uses what those before it have shown of the partner: without a penalty the directions in which it can go, with one
+    /// between two parties the curvature that its answers take away; among several parties with one Anderson extrapolation.
     #[default]
     Anderson,
     /// Plain block coordinate descent.

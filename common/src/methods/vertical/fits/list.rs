@@ -133,6 +133,9 @@ impl Fits {
             }
             block.penalise(Some(Penalty::new(lambda, terms.alpha, spread, self.units.clone())));
         }
+        if !warm {
+            self.response.forget();
+        }
         self.reset_rounds();
         // A fit that goes on from an exchange is the same fit.
         if job.fold.is_none() && self.exchanged_for == 0 {

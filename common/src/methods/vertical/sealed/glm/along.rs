@@ -315,7 +315,7 @@ impl Along {
         }
         let penalty = self.penalty(lambda);
         let definite = Definite::from_gram_lifted(&penalty.ridged(&curvature, 1.0));
-        let direction = penalty.step(&curvature, &definite, &-&at.gradient, &at.beta, 1.0);
+        let direction = penalty.step(&curvature, Some(&definite), &-&at.gradient, &at.beta, 1.0);
         (direction, curvature)
     }
 }
