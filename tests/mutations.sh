@@ -137,7 +137,7 @@ response=common/src/methods/vertical/response.rs
 mutate "a partner that takes nothing away" $response \
     's/taken\.ger\(1\.0 \/ along/taken.ger(0.0 \/ along/' response::tests
 mutate "more taken away than there is" $response \
-    's/share\.clamp\(0\.0, NEARLY_ALL\)/share.clamp(0.0, 2.0)/' response::tests::products
+    's/share\.clamp\(0\.0, most\)/share.clamp(0.0, 2.0)/' response::tests::products
 mutate "a worse point gone on from" $response \
     's/if !worse \{\n            self\.best/if true {\n            self.best/' response::tests::a_worse
 mutate "what was learnt forgotten along a path" $response \

@@ -37,6 +37,8 @@ pub(super) struct Response {
 #[derive(Debug, Clone)]
 struct Collected {
     taken: DMatrix<f64>,
+    /// The least curvature that is left along a step.
+    least: f64,
     /// How many of the steps that are remembered, the last ones, are still to come.
     open: usize,
 }
@@ -70,8 +72,12 @@ const NOVELTY: f64 = 1e-9;
 /// And where it is this small beside the own predictions.
 const ROUNDING: f64 = 1e-14;
 
-/// How close to all of the own curvature the partner's answers may take away.
-const NEARLY_ALL: f64 = 1.0 - 1e-10;
+/// The partner's answers leave at least this share of the least curvature that a step has shown to be left: less is what products that do
+/// not fit each other make, and a step by it goes anywhere.
+const LEFT: f64 = 0.1;
+
+/// And this much of the own curvature.
+const LEAST: f64 = 1e-10;
 
 /// Points in a row that are worse after which what was learnt is taken for wrong.
 const WRONG: i32 = 2;
@@ -135,14 +141,18 @@ impl Response {
         let size = matrix.ncols();
         let r = factor.factor();
         let known = self.collected.take().filter(|_| !new);
-        let Collected { mut taken, open } =
-            known.unwrap_or_else(|| Collected { taken: DMatrix::zeros(size, size), open: self.secants.len() });
+        let all = || Collected { taken: DMatrix::zeros(size, size), least: 1.0, open: self.secants.len() };
+        let Collected { mut taken, mut least, open } = known.unwrap_or_else(all);
         let length = self.best.as_ref().map_or(0.0, |best| factor.embed(&best.beta).norm());
         for Secant { step, bend } in self.secants.iter().skip(self.secants.len().saturating_sub(open)) {
             let step_there = factor.embed(step);
             let mut product = matrix * step - bend;
             // The diagonal of a factor was checked when it was made.
             r.tr_solve_upper_triangular_mut(&mut product);
+            let left = 1.0 - product.dot(&step_there) / step_there.norm_squared();
+            if left > 0.0 {
+                least = least.min(left);
+            }
             let rest = product - &taken * &step_there;
             let (long, missing, along) = (step_there.norm(), rest.norm(), rest.dot(&step_there));
             if missing > NOVELTY * long + ROUNDING * length && along.abs() > NOVELTY * long * missing {
@@ -152,17 +162,18 @@ impl Response {
         if taken.iter().any(|value| !value.is_finite()) {
             return DMatrix::zeros(size, size);
         }
-        let left = DMatrix::identity(size, size) * NEARLY_ALL - &taken;
+        let most = 1.0 - (LEFT * least).max(LEAST);
+        let left = DMatrix::identity(size, size) * most - &taken;
         let shares = match Definite::from_gram(&left) {
             Some(_) => taken.clone(),
             // Products that do not fit each other: what they say is limited to what can be.
             None => {
                 let mut eigen = taken.clone().symmetric_eigen();
-                eigen.eigenvalues.apply(|share| *share = share.clamp(0.0, NEARLY_ALL));
+                eigen.eigenvalues.apply(|share| *share = share.clamp(0.0, most));
                 eigen.recompose()
             }
         };
-        self.collected = Some(Collected { taken, open: 0 });
+        self.collected = Some(Collected { taken, least, open: 0 });
         r.tr_mul(&(shares * r))
     }
 }
