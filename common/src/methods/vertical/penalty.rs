@@ -100,14 +100,16 @@ impl Penalty {
                     break;
                 }
             }
-            match self.polish(h, c, &u, weight) {
-                Some((exact, true)) => return exact,
-                Some((nearer, false)) => {
-                    rest = c - h * &nearer;
-                    u = nearer;
+            // With every coefficient that becomes zero on the way the others have another minimum.
+            while let Some((nearer, reached)) = self.polish(h, c, &u, weight) {
+                u = nearer;
+                match reached {
+                    Reached::Minimum => return u,
+                    Reached::SignsMinimum => break,
+                    Reached::Zero => {}
                 }
-                None => {}
             }
+            rest = c - h * &u;
             if moved <= 1e-15 * c.amax() / scale.sqrt() {
                 break;
             }
@@ -135,15 +137,14 @@ impl Penalty {
         moved
     }
 
-    /// The minimum among points with the signs of this one, or the farthest point on the way there that has them; and whether it is
-    /// the minimum of all. `None` where the matrix says too little of the coefficients that are not zero.
+    /// The minimum among points with the signs of this one, or the farthest point on the way there that has them. `None` where the matrix says too little of the coefficients that are not zero.
     fn polish(
         &self,
         h: &DMatrix<f64>,
         c: &DVector<f64>,
         u: &DVector<f64>,
         weight: f64,
-    ) -> Option<(DVector<f64>, bool)> {
+    ) -> Option<(DVector<f64>, Reached)> {
         let support: Vec<usize> = (0..u.len()).filter(|j| u[*j] != 0.0 || self.units[*j] == 0.0).collect();
         let signed = |j: usize| weight * self.l1 * self.units[j] * u[j].signum();
         let mut exact = DVector::zeros(u.len());
@@ -162,15 +163,25 @@ impl Penalty {
         if let Some(first) = first {
             let mut nearer = u + (&exact - u) * share(first);
             nearer[first] = 0.0;
-            return Some((nearer, false));
+            return Some((nearer, Reached::Zero));
         }
         let rest = c - h * &exact;
         let least = (0..u.len()).all(|j| {
             let zero = self.units[j] != 0.0 && u[j] == 0.0;
             !zero || rest[j].abs() <= weight * self.l1 * self.units[j] * (1.0 + 1e-12)
         });
-        Some((exact, least))
+        Some((exact, if least { Reached::Minimum } else { Reached::SignsMinimum }))
     }
+}
+
+/// How far a step that keeps the signs has come.
+enum Reached {
+    /// To the minimum of all points.
+    Minimum,
+    /// To the minimum of those with these signs.
+    SignsMinimum,
+    /// To where a coefficient became zero.
+    Zero,
 }
 
 /// Sweeps before the signs are taken for those of the minimum.

@@ -205,7 +205,7 @@ mod tests {
         #[test]
         fn as_many_steps_as_columns_show_what_the_partner_takes_away(p in 1_usize..8, more in 0_usize..8, seed in 0_u64..300) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (matrix, factor, taken) = drawn(p, 0.95, &mut rng);
+            let (matrix, factor, taken) = drawn(p, 0.85, &mut rng);
             let mut response = Response::default();
             for k in 0..=p + more {
                 let beta = point(p, &mut rng);
