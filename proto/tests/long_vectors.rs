@@ -27,7 +27,7 @@ async fn receive(link: &mut GrpcLink) -> Message {
     loop {
         match timeout(Duration::from_secs(30), link.recv()).await.unwrap() {
             Event::Message(message) => return message,
-            Event::Alive => {}
+            Event::Alive | Event::Part => {}
             event => panic!("{event:?}"),
         }
     }
