@@ -501,9 +501,24 @@ fn penalised_rounds(n: usize, columns: (usize, usize), tol: f64, most: u32) {
                     let name = format!("{family} {pattern:?} alpha {alpha} lambda {lambda}");
                     assert_eq!(fit.termination, Termination::Converged, "{name} after {} rounds", fit.rounds);
                     assert!(fit.rounds <= most, "{name}: {} rounds", fit.rounds);
+                    assert!(fit.certificate <= tol, "{name}: {:e}", fit.certificate);
                 }
             }
         }
+    }
+}
+
+#[test]
+fn a_penalty_takes_few_rounds_also_where_the_outcome_is_far_from_zero() {
+    for (alpha, seed) in [(0.0, 1), (0.5, 2), (1.0, 3)] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let x = Pattern::Paired.draw(1000, (12, 12), 0.9, &mut rng);
+        let slopes = DVector::from_fn(24, |_, _| rng.sample::<f64, _>(StandardNormal));
+        let y: Vec<f64> = (&x * slopes).iter().map(|mean| 1e6 + mean + rng.sample::<f64, _>(StandardNormal)).collect();
+        let more = format!("[penalty]\nlambda = [0.01]\nalpha = {alpha:?}\n");
+        let [fit, _] = Data::new(&x, 12, &y, "gaussian", &more).run();
+        assert_eq!(fit.termination, Termination::Converged, "alpha {alpha} after {} rounds", fit.rounds);
+        assert!(fit.rounds <= 60, "alpha {alpha}: {} rounds", fit.rounds);
     }
 }
 

@@ -891,6 +891,16 @@ impl Block {
         SLACK * objective.abs() + 16.0 * f64::EPSILON * terms
     }
 
+    /// The same where the outcome may be far from zero beside what the fit leaves over, of a gaussian fit on rows.
+    pub(super) fn wide_slack(&self, objective: f64) -> f64 {
+        if self.outcome.family != Family::Gaussian || self.tables.is_some() {
+            return self.slack(objective);
+        }
+        // A rounding of the terms of each row, times what the row leaves over.
+        let left = (2.0 * objective.abs() / self.weight_sum).sqrt();
+        self.slack(objective) + 4.0 * left * self.rounding() * self.outcome.spread * self.weight_sum
+    }
+
     /// How small a scaled gradient can be told from zero: rounding of outcome, mean and the terms of the predictor, as
     /// a mean over rows in units of the outcome's spread.
     pub fn rounding(&self) -> f64 {
@@ -933,7 +943,7 @@ impl Block {
         if self.outcome.family != Family::Gaussian && !settled && !response.turned_back() {
             self.curvature = None;
         }
-        // Other fits of the block may have changed it since.
+        // Of other outcomes the block has been fitted with another one where it was far from the minimum.
         let new = self.curvature.is_none() || self.outcome.family != Family::Gaussian;
         if self.curvature.is_none() {
             self.refresh_curvature();
@@ -943,7 +953,8 @@ impl Block {
         let (from, score, share) = response.from()?;
         let step = penalty.step(&matrix, None, score, from, self.weight_sum);
         let length = match self.outcome.family {
-            Family::Gaussian => share,
+            // Without a model it cannot go too far.
+            Family::Gaussian => 1.0,
             Family::Binomial | Family::Poisson => share * self.first_length(&step, MODEL_STEP),
         };
         Some(from + step * length).filter(|next| next.iter().all(|value| value.is_finite()))

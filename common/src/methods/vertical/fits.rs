@@ -165,7 +165,7 @@ const RESTLESS_ROUNDS: usize = 30;
 const RESTLESS: f64 = 1e-3;
 
 /// A scaled gradient above which a quadratic model says little of other families, and the leader fits its block exactly.
-const NEAR: f64 = 1e-2;
+const NEAR: f64 = 0.1;
 
 /// A scaled gradient below which the second derivative hardly changes any more.
 const SETTLED: f64 = 1e-4;
@@ -513,7 +513,8 @@ impl Fits {
                 next.unwrap_or_else(|| self.next_point(block, &beta, pass, objective))
             }
         };
-        self.propose(site, &beta, next)
+        let from = self.response.gone_back_to().cloned().unwrap_or(beta);
+        self.propose(site, &from, next)
     }
 
     /// How large the scaled gradient of a follower may have become by what those after it answered: each answered to what it knew.
@@ -615,7 +616,11 @@ impl Fits {
         if self.study.method.penalty.is_none() || self.followers.is_some() || !self.minimises() {
             return None;
         }
-        self.response.take(beta, &pass.gradient, objective, block.slack(objective));
+        let mut slack = block.slack(objective);
+        if self.response.is_worse(objective, slack) {
+            slack = block.wide_slack(objective);
+        }
+        self.response.take(beta, &pass.gradient, objective, slack);
         let far = self.study.method.family != Family::Gaussian && self.certificate > NEAR;
         if far && !self.response.turned_back() {
             block.solve(inner_tol(self.certificate), Some(pass.clone()));

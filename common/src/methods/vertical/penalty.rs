@@ -90,18 +90,23 @@ impl Penalty {
         let p = start.len();
         let mut u = start;
         let mut rest = c - h * &u;
+        if h.iter().chain(&rest).any(|value| !value.is_finite()) {
+            return u;
+        }
+        let sign = |value: f64| if value == 0.0 { 0.0 } else { value.signum() };
         let scale = (0..p).map(|j| h[(j, j)]).fold(f64::MIN_POSITIVE, f64::max);
         for _ in 0..MOST_TURNS {
             let mut moved = 0.0;
             for _ in 0..SWEEPS {
-                let before = u.map(f64::signum);
+                let before = u.map(sign);
                 moved = self.sweep(h, scale, weight, &mut u, &mut rest);
-                if u.iter().zip(&before).all(|(now, before)| *now == 0.0 || now.signum() == *before) {
+                if u.iter().zip(&before).all(|(now, before)| *now == 0.0 || sign(*now) == *before) {
                     break;
                 }
             }
             // With every coefficient that becomes zero on the way the others have another minimum.
-            while let Some((nearer, reached)) = self.polish(h, c, &u, weight) {
+            for _ in 0..=p {
+                let Some((nearer, reached)) = self.polish(h, c, &u, weight) else { break };
                 u = nearer;
                 match reached {
                     Reached::Minimum => return u,
@@ -157,7 +162,10 @@ impl Penalty {
             let solved = small.solve(&right);
             support.iter().zip(solved.iter()).for_each(|(j, value)| exact[*j] = *value);
         }
-        let leaves = |j: &usize| self.units[*j] != 0.0 && !(exact[*j] * u[*j] > 0.0);
+        if exact.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let leaves = |j: &usize| self.units[*j] != 0.0 && (exact[*j] == 0.0 || exact[*j].signum() != u[*j].signum());
         let share = |j: usize| u[j] / (u[j] - exact[j]);
         let first = support.iter().copied().filter(leaves).min_by(|a, b| share(*a).total_cmp(&share(*b)));
         if let Some(first) = first {
@@ -188,7 +196,7 @@ enum Reached {
 const SWEEPS: usize = 5;
 
 /// How often signs are taken for those of the minimum.
-const MOST_TURNS: usize = 2_000;
+const MOST_TURNS: usize = 100;
 
 /// Values on a path that is not given.
 pub const PATH: usize = 100;
@@ -282,6 +290,17 @@ mod tests {
             let step = penalty.step(&h, Some(&factor).filter(|_| seed % 2 == 0), &gradient, &beta, 1.0);
             let score = &gradient - &h * &step;
             prop_assert!(penalty.violation(&score, &(beta + step)) < 1e-9);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_end_the_search_for_a_step() {
+        let penalty = Penalty { l1: 0.1, l2: 0.1, units: vec![1.0; 3] };
+        let h = DMatrix::identity(3, 3) * 2.0;
+        for bad in [f64::INFINITY, f64::NAN, 1e300] {
+            let gradient = DVector::from_vec(vec![1.0, bad, -1.0]);
+            penalty.step(&h, None, &gradient, &DVector::from_vec(vec![1.0, 0.0, -1.0]), 1.0);
+            penalty.step(&(&h * bad), None, &gradient, &DVector::zeros(3), 1.0);
         }
     }
 

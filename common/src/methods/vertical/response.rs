@@ -6,7 +6,7 @@
 //! partner's answer. Its second derivative is `H - C`: `H` is the own block's, and `C`, positive semidefinite, is what the
 //! partner makes good. A round shows one product, `C s = H s - (change of the gradient)` for the step `s` between two
 //! points. Symmetric rank-one updates collect the products, in the coordinates in which `H` with its ridge is the identity
-//! and `C` lies between 0 and it. The own penalty is no part of what is learnt: it is minimised exactly at each step, so that
+//! and `C` lies between 0 and it (of a gaussian outcome). The own penalty is no part of what is learnt: it is minimised exactly at each step, so that
 //! own coefficients become zero and nonzero on the way without a loss of what is known. `C` changes where the partner's
 //! do; then the newest products count most.
 //!
@@ -17,7 +17,7 @@
 
 use std::collections::VecDeque;
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
 
 use crate::linalg::Definite;
 
@@ -79,6 +79,9 @@ const LEFT: f64 = 0.1;
 /// And this much of the own curvature.
 const LEAST: f64 = 1e-10;
 
+/// What is taken away is 1 at most where products fit each other.
+const SOUND: f64 = 1e8;
+
 /// Points in a row that are worse after which what was learnt is taken for wrong.
 const WRONG: i32 = 2;
 
@@ -97,14 +100,20 @@ impl Response {
     /// Takes in what a point has shown; `slack` is by how much rounding may raise the objective.
     pub(super) fn take(&mut self, beta: &DVector<f64>, score: &DVector<f64>, objective: f64, slack: f64) {
         let sound = objective.is_finite() && score.iter().all(|value| value.is_finite());
-        let worse = !sound || self.best.as_ref().is_some_and(|best| !(objective <= best.objective + slack));
+        let worse = !sound || self.is_worse(objective, slack);
         self.worse = if worse { self.worse + 1 } else { 0 };
+        if self.worse >= WRONG {
+            self.secants.clear();
+            self.collected = None;
+        }
         if !sound {
             self.last = None;
             return;
         }
         let visited = Visited { beta: beta.clone(), score: score.clone(), objective };
-        if let Some(last) = &self.last {
+        if let Some(last) = &self.last
+            && self.worse < WRONG
+        {
             self.secants.push_back(Secant { step: beta - &last.beta, bend: &last.score - score });
             if let Some(collected) = &mut self.collected {
                 collected.open += 1;
@@ -114,19 +123,25 @@ impl Response {
                 self.secants.pop_front();
             }
         }
-        if self.worse >= WRONG {
-            self.secants.clear();
-            self.collected = None;
-        }
         if !worse {
             self.best = Some(visited.clone());
         }
         self.last = Some(visited);
     }
 
+    /// Whether a point with this objective would be worse than the best one.
+    pub(super) fn is_worse(&self, objective: f64, slack: f64) -> bool {
+        self.best.as_ref().is_some_and(|best| !(objective <= best.objective + slack))
+    }
+
     /// Whether the last point was worse than one before.
     pub(super) fn turned_back(&self) -> bool {
         self.worse > 0
+    }
+
+    /// The point before, where the last one was worse.
+    pub(super) fn gone_back_to(&self) -> Option<&DVector<f64>> {
+        self.best.as_ref().filter(|_| self.turned_back()).map(|best| &best.beta)
     }
 
     /// The point to go on from and its score, and which share of the next step to go.
@@ -159,19 +174,22 @@ impl Response {
                 taken.ger(1.0 / along, &rest, &rest, 1.0);
             }
         }
-        if taken.iter().any(|value| !value.is_finite()) {
+        // Also where a value is none.
+        if taken.iter().any(|value| !(value.abs() <= SOUND)) {
+            self.secants.clear();
             return DMatrix::zeros(size, size);
         }
         let most = 1.0 - (LEFT * least).max(LEAST);
         let left = DMatrix::identity(size, size) * most - &taken;
+        let limited = || {
+            let mut eigen = SymmetricEigen::try_new(taken.clone(), f64::EPSILON, 100 * size)?;
+            eigen.eigenvalues.apply(|share| *share = share.clamp(0.0, most));
+            Some(eigen.recompose()).filter(|shares| shares.iter().all(|value| value.is_finite()))
+        };
         let shares = match Definite::from_gram(&left) {
             Some(_) => taken.clone(),
             // Products that do not fit each other: what they say is limited to what can be.
-            None => {
-                let mut eigen = taken.clone().symmetric_eigen();
-                eigen.eigenvalues.apply(|share| *share = share.clamp(0.0, most));
-                eigen.recompose()
-            }
+            None => limited().unwrap_or_else(|| DMatrix::zeros(size, size)),
         };
         self.collected = Some(Collected { taken, least, open: 0 });
         r.tr_mul(&(shares * r))
@@ -254,7 +272,9 @@ mod tests {
         assert!(response.turned_back());
         assert_eq!(response.from().map(|(beta, _, share)| (beta.clone(), share)), Some((best.clone(), 1.0)));
         assert!(response.taken(&matrix, &factor, true).amax() > 0.0);
+        assert_eq!(response.gone_back_to(), Some(&best));
         visit(f64::NAN, &mut response);
+        assert_eq!(response.taken(&matrix, &factor, true).amax(), 0.0);
         visit(1.7, &mut response);
         assert_eq!(response.from().map(|(beta, _, share)| (beta.clone(), share)), Some((best, 0.25)));
         assert_eq!(response.taken(&matrix, &factor, true).amax(), 0.0);
