@@ -10,12 +10,16 @@ use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::penalty::Penalty;
-use super::response::Response;
 use super::rows::{self, Strip};
 use super::standardise::{largest, standardise};
 use crate::glm::Family;
 use crate::linalg::kernels::{self, Lanes, STRIP_ROWS, SWEPT_ROWS, dot};
 use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Spares, Values};
+
+mod newton;
+
+use newton::Curvature;
+pub use newton::{LONGEST_STEP, Solved};
 
 /// The outcome and what goes with it, as one party sees it: `n` values each.
 #[derive(Clone)]
@@ -67,14 +71,9 @@ pub struct Block {
     /// `X' W X` with the prior weights.
     gram: DMatrix<f64>,
     curvature: Option<Curvature>,
+    curvatures: u64,
     tables: Option<Tables>,
     across: Across,
-}
-
-/// The second derivative of the loss at some earlier point, for Newton steps.
-struct Curvature {
-    matrix: DMatrix<f64>,
-    factor: Definite,
 }
 
 /// Cross tables that stand for the rows: after a basis of one block was sent, predictions travel as a few numbers.
@@ -91,9 +90,6 @@ pub struct Tables {
     pub total: f64,
 }
 
-/// By how much rounding may change a sum over the rows, relative to it.
-const SLACK: f64 = 1e-12;
-
 /// What the partner's side contributes in table form.
 #[derive(Clone)]
 struct Across {
@@ -109,17 +105,6 @@ pub struct Pass {
     /// `X' W (y - mean)`.
     pub gradient: DVector<f64>,
     /// Weighted loss.
-    pub loss: f64,
-}
-
-/// How an exact fit of the block went.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Solved {
-    /// Sweeps over the rows.
-    pub passes: u32,
-    /// Scaled gradient at the end.
-    pub certificate: f64,
-    /// Weighted loss at the end.
     pub loss: f64,
 }
 
@@ -165,6 +150,7 @@ impl Block {
             beta: DVector::zeros(p),
             gram,
             curvature: None,
+            curvatures: 0,
             tables: None,
             across: Across { cross: DVector::zeros(p), loss: 0.0 },
             outcome,
@@ -191,6 +177,7 @@ impl Block {
             beta: DVector::zeros(p),
             gram: self.gram.clone(),
             curvature: None,
+            curvatures: 0,
             tables: None,
             across: Across { cross: DVector::zeros(p), loss: 0.0 },
         }
@@ -523,33 +510,6 @@ impl Block {
         last
     }
 
-    /// Begins the next fit where the predictor stays closest to what it was with the partner's `last` predictions, if the loss has become
-    /// far larger than it was there: columns that are close to the partner's must follow it far, and from where all rows have run to
-    /// probabilities of 0 and 1 no step leads back. Gives the pass there, where one was made.
-    pub fn follow(&mut self, last: &[f64], loss: f64) -> Option<Pass> {
-        if self.outcome.family == Family::Gaussian || self.columns() == 0 || last.len() != self.rows() {
-            return None;
-        }
-        let here = self.beta.clone();
-        let pass = self.pass(&here);
-        if !(pass.loss > FAR * loss.abs()) {
-            return Some(pass);
-        }
-        let mut moved = vec![0.0; self.rows()];
-        let weights = self.outcome.weights.as_deref();
-        rows::fill(&mut moved, |row| weights.map_or(1.0, |weights| weights[row]) * (last[row] - self.other[row]));
-        let products = DVector::from_vec(self.products(&moved));
-        let metric = Definite::from_gram(&self.gram).unwrap_or_else(|| Definite::from_gram_lifted(&self.gram));
-        let there = &here + metric.solve(&products);
-        let closer = self.pass(&there);
-        if closer.loss < pass.loss {
-            self.beta = there;
-            return Some(closer);
-        }
-        self.return_to(&here);
-        Some(pass)
-    }
-
     /// What the predictions at `beta` alone add to the loss in table form.
     pub fn own_loss(&self, beta: &DVector<f64>) -> f64 {
         self.tables.as_ref().map_or(0.0, |tables| 0.5 * (&self.gram * beta).dot(beta) - tables.score.dot(beta))
@@ -761,232 +721,14 @@ impl Block {
         from.iter().zip(to.iter()).map(|(a, b)| (a - b).abs() / a.abs().max(b.abs()).max(floor)).fold(0.0, f64::max)
     }
 
-    /// The factor of the second derivative that Newton steps use, computed where it is missing.
-    pub fn metric(&mut self) -> &Definite {
-        if self.curvature.is_none() {
-            self.refresh_curvature();
-        }
-        // Unwrap safety: it was computed just above.
-        #[allow(clippy::expect_used)]
-        &self.curvature.as_ref().expect("computed above").factor
-    }
-
-    fn refresh_curvature(&mut self) {
-        let constant = self.outcome.family == Family::Gaussian;
-        let matrix = if constant { self.gram.clone() } else { linalg::gram(&self.x, Some(&self.working_weights())) };
-        let ridged = match &self.penalty {
-            Some(penalty) => penalty.ridged(&matrix, self.weight_sum),
-            None => matrix.clone(),
-        };
-        let mut factor = Definite::from_gram(&ridged).unwrap_or_else(|| Definite::from_gram_lifted(&ridged));
-        // A Gram matrix squares the condition; where that costs digits, factorise the columns themselves.
-        if constant && self.penalty.is_none() && factor.pivot_ratio() < 1e-3 {
-            let exact = linalg::weighted_factor(&self.x, self.outcome.weights.as_deref());
-            if let Some(definite) = Definite::from_factor(exact) {
-                factor = definite;
-            }
-        }
-        self.curvature = Some(Curvature { matrix, factor });
-    }
-
-    /// Fits the block exactly, with the partner's predictions as offset, from the current coefficients, until the
-    /// scaled gradient is at most `tol` or rounding stops it. The result depends on the offset, hardly on the start.
-    ///
-    /// `first` is the pass at the current coefficients, where the caller has it already.
-    pub fn solve(&mut self, tol: f64, first: Option<Pass>) -> Solved {
-        if self.columns() == 0 {
-            let pass = first.unwrap_or_else(|| self.pass(&DVector::zeros(0)));
-            return Solved { passes: 1, certificate: 0.0, loss: pass.loss };
-        }
-        let constant = self.outcome.family == Family::Gaussian;
-        let mut beta = self.beta.clone();
-        let mut pass = first.unwrap_or_else(|| self.pass(&beta));
-        let mut passes = 1;
-        let mut certificate = self.certificate(&pass.gradient, &beta);
-        let mut fresh = false;
-        let mut stalls = 0;
-        while certificate > tol && passes < MAX_PASSES && stalls < 2 {
-            if self.curvature.is_none() {
-                self.refresh_curvature();
-                fresh = true;
-            }
-            let Some(curvature) = &self.curvature else { break };
-            let step = match &self.penalty {
-                None => curvature.factor.solve(&pass.gradient),
-                Some(penalty) => {
-                    penalty.step(&curvature.matrix, Some(&curvature.factor), &pass.gradient, &beta, self.weight_sum)
-                }
-            };
-            let objective = pass.loss + self.penalty_at(&beta);
-            let slack = self.slack(objective);
-            let mut length = if constant { 1.0 } else { self.first_length(&step, LONGEST_STEP) };
-            let (next, next_pass) = loop {
-                let next = &beta + &step * length;
-                let next_pass = self.pass(&next);
-                passes += 1;
-                let better = next_pass.loss + self.penalty_at(&next) <= objective + slack;
-                if better || length < 1e-10 || passes >= MAX_PASSES {
-                    break (next, next_pass);
-                }
-                length *= 0.5;
-            };
-            let next_certificate = self.certificate(&next_pass.gradient, &next);
-            let gain = next_certificate / certificate;
-            if !next_certificate.is_finite() || (gain >= 1.0 && next_pass.loss > pass.loss + slack) {
-                break;
-            }
-            // An old second derivative is worth another sweep only while it still gains digits quickly.
-            if !constant && gain > 0.05 {
-                if fresh && gain > 0.5 {
-                    stalls += 1;
-                }
-                self.return_to(&next);
-                self.curvature = None;
-                fresh = false;
-            } else if constant && gain > 0.5 {
-                stalls += 1;
-            }
-            (beta, pass, certificate) = (next, next_pass, next_certificate);
-        }
-        self.return_to(&beta);
-        self.beta = beta;
-        Solved { passes, certificate, loss: pass.loss }
-    }
-
-    /// One more Newton step after an exact fit, and the relative change that it makes: large where the loss falls for
-    /// ever along a flat valley, whatever the gradient says. It is not taken where the loss would rise.
-    pub fn step_on(&mut self, solved: Solved) -> (Solved, f64) {
-        if self.columns() == 0 {
-            return (solved, 0.0);
-        }
-        let beta = self.beta.clone();
-        let pass = self.pass(&beta);
-        self.curvature = None;
-        let step = self.metric().solve(&pass.gradient);
-        let length = self.first_length(&step, LONGEST_STEP);
-        let next = &beta + step * length;
-        let change = self.change(&beta, &next);
-        let next_pass = self.pass(&next);
-        let passes = solved.passes + 2;
-        if !(next_pass.loss <= pass.loss + 1e-12 * pass.loss.abs()) {
-            self.return_to(&beta);
-            return (Solved { passes, ..solved }, change);
-        }
-        let certificate = self.certificate(&next_pass.gradient, &next);
-        self.beta = next;
-        (Solved { passes, certificate, loss: next_pass.loss }, change)
-    }
-
-    /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
-    /// derivative is rounding, and a step by it could go anywhere.
-    fn first_length(&self, step: &DVector<f64>, most: f64) -> f64 {
-        rows::first_length(self.rows(), (self.furthest(step.as_slice()), most), |start, moved| {
-            self.multiply(start, step.as_slice(), moved);
-        })
-    }
-
-    /// By how much rounding alone may raise the objective. In table form it is what is left of terms that may be much larger.
-    pub fn slack(&self, objective: f64) -> f64 {
-        let terms = self.tables.as_ref().map_or(0.0, |tables| tables.total);
-        SLACK * objective.abs() + 16.0 * f64::EPSILON * terms
-    }
-
-    /// The same where the outcome may be far from zero beside what the fit leaves over, of a gaussian fit on rows.
-    pub(super) fn wide_slack(&self, objective: f64) -> f64 {
-        if self.outcome.family != Family::Gaussian || self.tables.is_some() {
-            return self.slack(objective);
-        }
-        // A rounding of the terms of each row, times what the row leaves over.
-        let left = (2.0 * objective.abs() / self.weight_sum).sqrt();
-        self.slack(objective) + 4.0 * left * self.rounding() * self.outcome.spread * self.weight_sum
-    }
-
-    /// How small a scaled gradient can be told from zero: rounding of outcome, mean and the terms of the predictor, as
-    /// a mean over rows in units of the outcome's spread.
-    pub fn rounding(&self) -> f64 {
-        let size = match &self.tables {
-            Some(tables) => {
-                let own = self.gram.abs() * self.beta.abs();
-                (tables.score.amax() + own.amax() + self.across.cross.amax()) / self.weight_sum
-            }
-            None => {
-                // Columns have mean square 1, so that this bounds the terms of an ordinary row.
-                let own = self.beta.lp_norm(1);
-                let family = self.outcome.family;
-                let sum = self.weighted_sum(|row| {
-                    let predictor = self.predictor(row);
-                    let terms = own + self.other[row].abs();
-                    self.outcome.y[row].abs() + family.mean(predictor).abs() + family.variance(predictor) * terms
-                });
-                sum / self.weight_sum
-            }
-        };
-        f64::EPSILON * size / self.outcome.spread
-    }
-
-    /// The exact fit as one Newton step without a sweep to verify it, where that is safe: gaussian without penalty, and
-    /// well conditioned.
-    pub fn exact_step(&mut self, at: &DVector<f64>, pass: &Pass) -> Option<DVector<f64>> {
-        if self.outcome.family != Family::Gaussian || self.penalty.is_some() || self.columns() == 0 {
-            return None;
-        }
-        let metric = self.metric();
-        (metric.pivot_ratio() > 1e-2).then(|| at + metric.solve(&pass.gradient))
-    }
-
-    /// The next own point of a fit with a penalty: the minimum of a quadratic model of the loss and of what the partner answers. `settled`
-    /// says that an older second derivative will do.
-    pub(super) fn step_by(&mut self, response: &mut Response, settled: bool) -> Option<DVector<f64>> {
-        if self.columns() == 0 {
-            return None;
-        }
-        if self.outcome.family != Family::Gaussian && !settled && !response.turned_back() {
-            self.curvature = None;
-        }
-        // Of other outcomes the block has been fitted with another one where it was far from the minimum.
-        let new = self.curvature.is_none() || self.outcome.family != Family::Gaussian;
-        if self.curvature.is_none() {
-            self.refresh_curvature();
-        }
-        let (Some(curvature), Some(penalty)) = (&self.curvature, &self.penalty) else { return None };
-        let matrix = &curvature.matrix - response.taken(&curvature.matrix, &curvature.factor, new);
-        let (from, score, share) = response.from()?;
-        let step = penalty.step(&matrix, None, score, from, self.weight_sum);
-        let length = match self.outcome.family {
-            // Without a model it cannot go too far.
-            Family::Gaussian => 1.0,
-            Family::Binomial | Family::Poisson => share * self.first_length(&step, MODEL_STEP),
-        };
-        Some(from + step * length).filter(|next| next.iter().all(|value| value.is_finite()))
-    }
-
-    /// Makes the stored predictions those of `beta`, if the last pass was elsewhere.
-    fn return_to(&mut self, beta: &DVector<f64>) {
-        if self.passed != *beta {
-            self.predict(beta);
-        }
-    }
-
     /// `X' W X` with the prior weights, on the inner scale.
     pub fn gram(&self) -> &DMatrix<f64> {
         &self.gram
     }
 }
 
-/// A loss this many times what it was is far from a minimum.
-const FAR: f64 = 4.0;
-
-/// Sweeps after which an exact fit gives up: only separated or degenerate data get here.
-const MAX_PASSES: u32 = 60;
-
 /// Columns whose products with a vector one thread takes together.
 const COLUMNS: usize = 8;
-
-/// How far one Newton step may move a linear predictor.
-pub const LONGEST_STEP: f64 = 100.0;
-
-/// The same of a step by a model of what the partner answers.
-const MODEL_STEP: f64 = 4.0;
 
 fn column(x: &DMatrix<f64>, j: usize, start: usize, rows: usize) -> &[f64] {
     let n = x.nrows();

@@ -299,8 +299,11 @@ mod tests {
         let h = DMatrix::identity(3, 3) * 2.0;
         for bad in [f64::INFINITY, f64::NAN, 1e300] {
             let gradient = DVector::from_vec(vec![1.0, bad, -1.0]);
-            penalty.step(&h, None, &gradient, &DVector::from_vec(vec![1.0, 0.0, -1.0]), 1.0);
-            penalty.step(&(&h * bad), None, &gradient, &DVector::zeros(3), 1.0);
+            for (h, beta) in [(h.clone(), vec![1.0, 0.0, -1.0]), (&h * bad, vec![0.0; 3])] {
+                let step = penalty.step(&h, None, &gradient, &DVector::from_vec(beta), 1.0);
+                assert!(step.iter().all(|value| value.is_finite()), "{bad}: {step}");
+                assert!(bad.is_finite() || step.amax() == 0.0, "{bad}: {step}");
+            }
         }
     }
 

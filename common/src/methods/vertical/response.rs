@@ -41,6 +41,8 @@ struct Collected {
     least: f64,
     /// How many of the steps that are remembered, the last ones, are still to come.
     open: usize,
+    /// Which second derivative of the block the coordinates are of.
+    number: u64,
 }
 
 /// Two points one after the other.
@@ -150,14 +152,14 @@ impl Response {
         Some((&best.beta, &best.score, 0.5_f64.powi((self.worse - 1).max(0))))
     }
 
-    /// What the partner takes away of the own second derivative `matrix`; `factor` is that of the matrix with its ridge. Both are those
-    /// of the last time unless they are `new`.
-    pub(super) fn taken(&mut self, matrix: &DMatrix<f64>, factor: &Definite, new: bool) -> DMatrix<f64> {
+    /// What the partner takes away of the own second derivative `matrix`; `factor` is that of the matrix with its ridge, and
+    /// `number` tells both from those of another time.
+    pub(super) fn taken(&mut self, matrix: &DMatrix<f64>, factor: &Definite, number: u64) -> DMatrix<f64> {
         let size = matrix.ncols();
         let r = factor.factor();
-        let known = self.collected.take().filter(|_| !new);
-        let all = || Collected { taken: DMatrix::zeros(size, size), least: 1.0, open: self.secants.len() };
-        let Collected { mut taken, mut least, open } = known.unwrap_or_else(all);
+        let known = self.collected.take().filter(|collected| collected.number == number);
+        let all = || Collected { taken: DMatrix::zeros(size, size), least: 1.0, open: self.secants.len(), number };
+        let Collected { mut taken, mut least, open, .. } = known.unwrap_or_else(all);
         let length = self.best.as_ref().map_or(0.0, |best| factor.embed(&best.beta).norm());
         for Secant { step, bend } in self.secants.iter().skip(self.secants.len().saturating_sub(open)) {
             let step_there = factor.embed(step);
@@ -191,7 +193,7 @@ impl Response {
             // Products that do not fit each other: what they say is limited to what can be.
             None => limited().unwrap_or_else(|| DMatrix::zeros(size, size)),
         };
-        self.collected = Some(Collected { taken, least, open: 0 });
+        self.collected = Some(Collected { taken, least, open: 0, number });
         r.tr_mul(&(shares * r))
     }
 }
@@ -231,12 +233,12 @@ mod tests {
                 response.take(&beta, &score, -(k as f64), 0.0);
                 // Collected on the way or all at once.
                 if k == p / 2 {
-                    response.taken(&matrix, &factor, true);
+                    response.taken(&matrix, &factor, 1);
                 }
             }
-            let found = response.taken(&matrix, &factor, false);
+            let found = response.taken(&matrix, &factor, 1);
             prop_assert!((&found - &taken).amax() <= 1e-6 * matrix.amax(), "{found} {taken}");
-            let found = response.clone().taken(&matrix, &factor, true);
+            let found = response.clone().taken(&matrix, &factor, 2);
             prop_assert!((&found - &taken).amax() <= 1e-6 * matrix.amax(), "{found} {taken}");
         }
 
@@ -249,7 +251,7 @@ mod tests {
                 let (beta, score) = (point(p, &mut rng), point(p, &mut rng) * 100.0);
                 response.take(&beta, &score, -(k as f64), 0.0);
             }
-            let left = &matrix - response.taken(&matrix, &factor, true);
+            let left = &matrix - response.taken(&matrix, &factor, 1);
             let least = ((&left + left.transpose()) * 0.5).symmetric_eigenvalues().min();
             prop_assert!(least > -1e-8 * matrix.amax(), "{least}");
         }
@@ -271,13 +273,13 @@ mod tests {
         visit(1.6, &mut response);
         assert!(response.turned_back());
         assert_eq!(response.from().map(|(beta, _, share)| (beta.clone(), share)), Some((best.clone(), 1.0)));
-        assert!(response.taken(&matrix, &factor, true).amax() > 0.0);
+        assert!(response.taken(&matrix, &factor, 1).amax() > 0.0);
         assert_eq!(response.gone_back_to(), Some(&best));
         visit(f64::NAN, &mut response);
-        assert_eq!(response.taken(&matrix, &factor, true).amax(), 0.0);
+        assert_eq!(response.taken(&matrix, &factor, 1).amax(), 0.0);
         visit(1.7, &mut response);
         assert_eq!(response.from().map(|(beta, _, share)| (beta.clone(), share)), Some((best, 0.25)));
-        assert_eq!(response.taken(&matrix, &factor, true).amax(), 0.0);
+        assert_eq!(response.taken(&matrix, &factor, 1).amax(), 0.0);
         // By no more than rounding it is not worse.
         let near = visit(1.5, &mut response);
         assert!(!response.turned_back());
@@ -295,8 +297,8 @@ mod tests {
         }
         response.begin();
         assert!(response.from().is_none() && !response.turned_back());
-        assert!((response.taken(&matrix, &factor, true) - &taken).amax() <= 1e-6 * matrix.amax());
+        assert!((response.taken(&matrix, &factor, 1) - &taken).amax() <= 1e-6 * matrix.amax());
         response.forget();
-        assert_eq!(response.taken(&matrix, &factor, true).amax(), 0.0);
+        assert_eq!(response.taken(&matrix, &factor, 1).amax(), 0.0);
     }
 }
