@@ -103,7 +103,7 @@ mutate "receipt without its bytes" $ledger \
     's/transaction\.storage\.put_blob\(&sent_blob\(&run, index\), &bytes\)\?;//' privacy::ledger::tests
 mutate "words of the peer not kept with the reservation" $ledger \
     's/received\.iter\(\)\.try_for_each\(\|\(index, bytes\)\| transaction\.keep\(run, \*index, bytes\)\)/Ok(())/' privacy::ledger::tests::what_the_peer_said
-mutate "changed bytes not looked for before spending" $ledger \
+mutate "changed bytes not looked for before spending" ${ledger%.rs}/transaction.rs \
     's/self\.check_bytes\(\)\?;\n/\n/g' privacy::ledger::tests::a_changed_byte
 mutate "linked data sets keep their sums" common/src/privacy/ledger/state.rs \
     's/add_charge\(account\.sum, from_second\)/account.sum/' privacy::ledger::tests::data_sets_that_turn_out
@@ -118,7 +118,7 @@ mutate "the charge of another study taken back" $state \
     's/digest\(&run\.study\) == digest\(study\) && //' privacy::ledger::tests::withdrawn::a_
 mutate "what a later data set inherited of a withdrawn run stays" $state \
     's/self\.postings\.iter\(\)\.try_for_each/self.postings.iter().filter(|posting| !matches!(posting, Posting::Inherited { from, .. } if !from.is_empty())).try_for_each/; s/            account\.sum = 0\.0;\n            account\.peers/            account.peers/' privacy::ledger::tests::withdrawn::
-mutate "a permit after the withdrawal" $ledger \
+mutate "a permit after the withdrawal" ${ledger%.rs}/transaction.rs \
     's/known if known\.withdrawn => Err\(LedgerError::Withdrawn \{ run: run\.to_owned\(\) \}\),\n            known =>/known =>/' privacy::ledger::tests::withdrawn::a_
 mutate "a release stored after the withdrawal" $state \
     's/self\.runs\.get_mut\(run\)\.filter\(\|run\| !run\.withdrawn\)/self.runs.get_mut(run)/' privacy::ledger::tests::withdrawn::a_
@@ -823,7 +823,7 @@ mutate "a policy that does not know what its party sends to the leader" common/s
     's/match \(whole\.next\(\), self/match (whole.next().filter(|_| study.is_first(role)), self/' what_another_than_the_leader
 mutate "a column sent whole to the leader that no report names" common/src/methods/vertical/outcome.rs \
     's/filter\(\|\(held, _\)\| !metered_too\(\*held\)\)/filter(|(held, _)| study.is_first(role) \&\& !metered_too(*held))/' what_another_than_the_leader
-mutate "a held vector of several that is not looked at" common/src/methods/vertical/session.rs \
+mutate "a held vector of several that is not looked at" common/src/methods/vertical/session/work.rs \
     's/fn absorb_for_leader(.*?)self\.check_held\(what, &held\)\?;/fn absorb_for_leader$1/s' a_column_for_the_leader
 mutate "a path that begins without the offset of one party" common/src/methods/vertical/terms.rs \
     's/plain && alone && self\.needs_path\(\)/plain \&\& alone \&\& false/' a_path_with_an_offset
@@ -973,21 +973,21 @@ mutate "rising along rounding of a partner" common/src/methods/vertical/fits.rs 
     's/shown\.distrust\(\);//' vertical::columns_that_nearly
 mutate "rounds without rest to the limit" common/src/methods/vertical/fits.rs \
     's/let may = self\.exchanges/let may = false \&\& self.exchanges/' vertical::columns_that_nearly
-mutate "a joint step that is not taken" common/src/methods/vertical/session.rs \
+mutate "a joint step that is not taken" common/src/methods/vertical/session/work.rs \
     's/            self\.encoded\.block\.place\(beta\);\n//' vertical::columns_that_nearly
 mutate "a block that does not follow its partner" common/src/methods/vertical/fits.rs \
     's/let followed = self\.tables\.is_none\(\)/let followed = false \&\& self.tables.is_none()/' vertical::columns_that_nearly
 mutate "a column far from zero taken for the intercept" common/src/methods/vertical/std_err.rs \
     's/about_mean\(j\)\.max\(TOLD \* column\.norm\(\)\)/column.norm()/' vertical::columns_that_nearly
-mutate "fits that go on time and again" common/src/methods/vertical/session.rs \
+mutate "fits that go on time and again" common/src/methods/vertical/session/work.rs \
     's/\(ended\.again && !may\)/false/' protocol::a_leader_that_has_a_fit
-mutate "errors that come first and a second time" common/src/methods/vertical/session.rs \
+mutate "errors that come first and a second time" common/src/methods/vertical/session/work.rs \
     's/self\.inference = learnt\.map\(Learnt::at_rest\);//' protocol::small_cases
 mutate "a joint step gone twice" common/src/methods/vertical/exchange.rs \
     's/        self\.inference\.step\.fill\(0\.0\);\n//' vertical::coefficients_and
 mutate "errors that come first whatever the study says" common/src/methods/vertical/terms.rs \
     's/ && self\.inference\.when == InferenceTime::First//' protocol::small_cases
-mutate "a fit that ends before the errors that come first" common/src/methods/vertical/session.rs \
+mutate "a fit that ends before the errors that come first" common/src/methods/vertical/session/work.rs \
     's/match early \|\| \(ended\.again && !may\)/match ended.again \&\& !may/' protocol::a_leader_that_has_a_fit
 mutate "a joint minimum in coefficients that are reported" common/src/methods/vertical/std_err.rs \
     's/if self\.steps_of_fit && self\.with_centres/if false/' protocol::small_cases
