@@ -982,7 +982,7 @@ mutate "a column far from zero taken for the intercept" common/src/methods/verti
 mutate "fits that go on time and again" common/src/methods/vertical/session/work.rs \
     's/\(ended\.again && !may\)/false/' protocol::a_leader_that_has_a_fit
 mutate "errors that come first and a second time" common/src/methods/vertical/session/work.rs \
-    's/self\.inference = learnt\.map\(Learnt::at_rest\);//' protocol::small_cases
+    's/learnt\.map\(Learnt::at_rest\), across\)/None, across)/' protocol::small_cases
 mutate "a joint step gone twice" common/src/methods/vertical/exchange.rs \
     's/        self\.inference\.step\.fill\(0\.0\);\n//' vertical::coefficients_and
 mutate "errors that come first whatever the study says" common/src/methods/vertical/terms.rs \
