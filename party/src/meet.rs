@@ -203,6 +203,7 @@ impl<S: Session> Met<S> {
             notes,
             bytes_sent: PerParty::Own(self.bytes_sent),
             peak_rss_bytes: PerParty::Own(output::peak_rss_bytes()),
+            in_files: memory::in_files().map(PerParty::Own),
             seconds: PerParty::Own(self.seconds),
             disclosure: PerParty::Own(membership(job)),
             matching: alignment::report(job.party()).map(PerParty::Own),
@@ -362,6 +363,7 @@ async fn read_table<W: Work>(
     let read = reading.elapsed();
     tracing::info!("read {} rows in {:.2} s", W::rows(&table), read.as_secs_f64());
     memory::tell(job.config.memory, &job.config.state);
+    memory::table_is_read();
     Ok((table, read))
 }
 

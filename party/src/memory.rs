@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use fedreg_common::report::InFiles;
 use fedreg_memory::{Allocator, available};
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +98,27 @@ pub(crate) fn tell(stated: Option<Size>, folder: &Path) {
             folder.display()
         );
     }
+}
+
+/// Bytes that this process had read from the disk when its table had been read.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// From now on what is read from the disk are numbers that lie in files.
+pub(crate) fn table_is_read() {
+    BEFORE.store(read_from_disk().unwrap_or(0), Ordering::Relaxed);
+}
+
+/// What lay in files so far, and how much of it was read again; nothing where none did.
+pub(crate) fn in_files() -> Option<InFiles> {
+    let bytes = u64::try_from(MEMORY.largest_in_files()).ok().filter(|bytes| *bytes > 0)?;
+    let read = read_from_disk().map(|read| read.saturating_sub(BEFORE.load(Ordering::Relaxed)));
+    Some(InFiles { bytes, read_bytes: read })
+}
+
+/// Bytes that the system fetched from the disk for this process, where it tells.
+fn read_from_disk() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/self/io").ok()?;
+    counts.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
 #[cfg(test)]

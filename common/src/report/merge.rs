@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use super::{Caution, PathPoint, PerParty, Report, Seconds, matching};
+use super::{Caution, InFiles, PathPoint, PerParty, Report, Seconds, matching};
 use crate::fit::{Coefficient, Covariance, Statistics, TermTest, Termination};
 use crate::id::Role;
 
@@ -114,6 +114,7 @@ pub fn merge_all(reports: &[&Report]) -> Result<Report, MergeError> {
             true => keyed(&own, |_| &PerParty::Own(None)),
             false => keyed(&own, |report| &report.peak_rss_bytes),
         },
+        in_files: in_files(&own).filter(|_| !noised),
         seconds: match noised {
             true => keyed(&own, |_| &PerParty::Own(Seconds::UNKNOWN)),
             false => keyed(&own, |report| &report.seconds),
@@ -162,6 +163,13 @@ fn own_rows(report: &Report, role: Role) -> impl Iterator<Item = &Coefficient> {
 fn keyed<'a, T: Clone + 'a>(own: &[(Role, &'a Report)], value: impl Fn(&'a Report) -> &'a PerParty<T>) -> PerParty<T> {
     let values = own.iter().filter_map(|(role, report)| Some((*role, value(report).of(*role)?.clone())));
     PerParty::Merged(values.collect::<BTreeMap<Role, T>>())
+}
+
+/// Of the parties whose numbers lay in files.
+fn in_files(own: &[(Role, &Report)]) -> Option<PerParty<InFiles>> {
+    let lay = own.iter().filter_map(|(role, report)| Some((*role, *report.in_files.as_ref()?.of(*role)?)));
+    let lay: BTreeMap<Role, InFiles> = lay.collect();
+    (!lay.is_empty()).then_some(PerParty::Merged(lay))
 }
 
 fn statistics(alice: &Statistics, bob: &Statistics) -> Statistics {

@@ -140,6 +140,9 @@ pub struct Report {
     pub bytes_sent: PerParty<u64>,
     /// Largest resident memory of the process.
     pub peak_rss_bytes: PerParty<Option<u64>>,
+    /// Numbers that lay in files because memory was short; absent where none did, and of others under privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_files: Option<PerParty<InFiles>>,
     /// Where the time went.
     pub seconds: PerParty<Seconds>,
     /// What left.
@@ -340,6 +343,31 @@ pub struct Seconds {
 impl Seconds {
     /// Not measured, or not to be shown: null in JSON.
     pub const UNKNOWN: Seconds = Seconds { read: f64::NAN, solve: f64::NAN, exchange: f64::NAN, total: f64::NAN };
+}
+
+/// Numbers of a process that lay in files because memory was short.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct InFiles {
+    /// Bytes that lay in files at most at one time.
+    pub bytes: u64,
+    /// Bytes that were read from the disk since the table had been read, where the system tells.
+    pub read_bytes: Option<u64>,
+}
+
+impl InFiles {
+    /// How often all of it was read again, on average.
+    pub fn passes(&self) -> Option<f64> {
+        self.read_bytes.filter(|_| self.bytes > 0).map(|read| read as f64 / self.bytes as f64)
+    }
+
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        let lay = number::bytes(self.bytes);
+        match self.passes() {
+            Some(passes) => format!("{lay}, read {passes:.1} times from the disk"),
+            None => lay,
+        }
+    }
 }
 
 /// What left a party.

@@ -666,6 +666,20 @@ fn diabetes_by_owner() -> Vec<Coefficient> {
 }
 
 #[test]
+fn what_lay_in_files_is_told_with_its_passes_and_not_to_others_under_privacy() {
+    let (mut alice, bob) = pair();
+    let lay = InFiles { bytes: 3_100_000_000, read_bytes: Some(57_040_000_000) };
+    assert_eq!(lay.passes(), Some(18.4));
+    alice.in_files = Some(PerParty::Own(lay));
+    assert!(html(&alice).contains("3.1 GB, read 18.4 times from the disk"));
+    let merged = merge(&alice, &bob).unwrap();
+    assert_eq!(merged.in_files, Some(PerParty::Merged(BTreeMap::from([(Role::Alice, lay)]))));
+    let (mut alice, mut bob) = (private(), private());
+    (alice.role, bob.role, alice.in_files) = (Some(Role::Alice), Some(Role::Bob), Some(PerParty::Own(lay)));
+    assert_eq!(merge(&alice, &bob).unwrap().in_files, None);
+}
+
+#[test]
 fn a_side_that_did_not_converge_is_not_hidden_by_the_other() {
     let (alice, mut bob) = pair();
     bob.termination = Termination::MaxRounds;

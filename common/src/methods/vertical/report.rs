@@ -460,7 +460,9 @@ fn timings(report: &Report) -> Section {
         let peak = peak.map_or_else(|| UNDEFINED.to_string(), bytes);
         (format!("Peak memory of {}", party(role)), peak)
     });
-    Section::new("Time and memory").page(picture).facts(times.chain(memory))
+    let in_files = report.in_files.iter().flat_map(|lay| lay.each(report.role));
+    let in_files = in_files.map(|(role, lay)| (format!("Numbers of {} in files", party(role)), lay.words()));
+    Section::new("Time and memory").page(picture).facts(times.chain(memory).chain(in_files))
 }
 
 /// How it ended, what left, what was promised, and how long it took.
