@@ -258,6 +258,10 @@ mutate "a direction left in another of its round" common/src/methods/vertical/su
     's/kernels::subtract\(share, direction, values\);//' subspace::tests::directions_are
 mutate "an offset in a study's formula without its place" common/src/data/formula.rs \
     's/formula\.places\.offset = self\.place\(start\);/formula.places.offset = 1;/' study::tests::what_a_partys
+mutate "some rows that do not stand for all" common/src/linalg/estimate.rs 's/ \* self\.each$//' linalg::estimate
+mutate "some rows that are the first ones" common/src/linalg/estimate.rs 's/step_by\(every \* PIECE\)/step_by(PIECE).take(rows \/ (every * PIECE))/' linalg::estimate
+mutate "an estimate believed whatever it gains" common/src/methods/vertical/joint.rs \
+    's/SMALL \* SMALL \* scale/scale/' vertical::joint
 mutate "a column of four read twice" $kernels 's/\+ q \* b\)/+ q * a)/' linalg::kernels rows::tests
 mutate "a strip of rows counted twice in a pass" common/src/methods/vertical/rows.rs \
     's/for strip in strips \{/let mut strips = strips;\n        if let Some(last) = strips.pop() {\n            strips.extend([Strip { gradients: last.gradients.clone(), scales: last.scales.clone() }, last]);\n        }\n        for strip in strips {/' rows::tests

@@ -247,6 +247,42 @@ fn distance(fit: &VerticalFit, expected: &DVector<f64>) -> f64 {
     })
 }
 
+/// Of so many rows for so few columns second derivatives are estimated from some: the digits are those of all rows, whatever the order of
+/// the rows, and also where a column says something in the rows alone that are taken, or in the others.
+#[test]
+fn many_rows_in_any_order_have_the_digits_of_the_pooled_fit() {
+    const ROWS: usize = 60_000;
+    let taken = |row: usize| row % 2048 < 256;
+    for (family, seed) in [("binomial", 1), ("poisson", 2)] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drawn = Pattern::Paired.draw(ROWS, (2, 2), 0.8, &mut rng);
+        let mut order: Vec<usize> = (0..ROWS).collect();
+        order.sort_by(|a, b| drawn[(*a, 0)].total_cmp(&drawn[(*b, 0)]));
+        let sorted = drawn.select_rows(&order);
+        let only = |kept: &dyn Fn(usize) -> bool| {
+            let mut x = drawn.clone();
+            (0..ROWS).filter(|row| !kept(*row)).for_each(|row| (x[(row, 1)], x[(row, 3)]) = (0.0, 0.0));
+            x
+        };
+        let tables =
+            [("drawn", drawn.clone()), ("sorted", sorted), ("taken", only(&taken)), ("left", only(&|row| !taken(row)))];
+        for (name, x) in tables {
+            let beta = DVector::from_vec(vec![0.9, -0.7, 0.4, 0.6]);
+            let y: Vec<f64> = (&x * &beta).iter().map(|eta| outcome(family, *eta, &mut rng)).collect();
+            let expected = pooled(&x, &y, family);
+            for more in ["", "[inference]\nwhen = \"after\"\n", "[inference]\nallowed = false\n"] {
+                let [fit, _] = Data::new(&x, 2, &y, family, more).run();
+                let name = format!("{family}, {name}, {more:?}");
+                assert_eq!(fit.termination, Termination::Converged, "{name} after {} rounds", fit.rounds);
+                assert!(fit.rounds <= 9, "{name}: {} rounds", fit.rounds);
+                let off = fit.coefficients.iter().zip(expected.iter());
+                let off = off.map(|(row, expected)| (row.estimate.unwrap() - expected).abs()).fold(0.0, f64::max);
+                assert!(off < 1e-9, "{name}: {off:e}");
+            }
+        }
+    }
+}
+
 #[test]
 fn counts_in_the_hundreds_and_in_the_millions_converge() {
     for (mean, seeds) in [(438.0_f64, 0..4), (1.35e6, 0..4), (4e9, 0..2)] {

@@ -83,8 +83,7 @@ impl Family {
             Family::Binomial => {
                 // One exponential of a negative number serves both, without overflow at either end.
                 let e = (-eta.abs()).exp();
-                let mean = if eta >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) };
-                Point { mean, loss: eta.max(0.0) + e.ln_1p() - y * eta }
+                Point { mean: if eta >= 0.0 { 1.0 } else { e } / (1.0 + e), loss: eta.max(0.0) + e.ln_1p() - y * eta }
             }
             Family::Poisson => {
                 let mean = eta.exp();
@@ -148,7 +147,14 @@ impl Family {
 
     /// The mean at a linear predictor.
     pub fn mean(self, eta: f64) -> f64 {
-        self.at(0.0, eta).mean
+        match self {
+            Family::Gaussian => eta,
+            Family::Binomial => {
+                let e = (-eta.abs()).exp();
+                (if eta >= 0.0 { 1.0 } else { e }) / (1.0 + e)
+            }
+            Family::Poisson => eta.exp(),
+        }
     }
 
     /// The linear predictor of a mean.
@@ -163,7 +169,7 @@ impl Family {
     /// The loss of a row that is fitted perfectly: half the deviance is loss minus this.
     #[inline]
     pub fn saturated(self, y: f64) -> f64 {
-        let x_log_x = |x: f64| if x > 0.0 { x * x.ln() } else { 0.0 };
+        let x_log_x = |x: f64| if x > 0.0 && x != 1.0 { x * x.ln() } else { 0.0 };
         match self {
             Family::Gaussian => 0.0,
             Family::Binomial => -x_log_x(y) - x_log_x(1.0 - y),
@@ -192,8 +198,12 @@ impl Family {
                         // As R rounds: a half goes to the even neighbour.
                         let trials = weight(i).round_ties_even();
                         let successes = (weight(i) * y[i]).round_ties_even();
-                        let choose =
-                            ln_gamma(trials + 1.0) - ln_gamma(successes + 1.0) - ln_gamma(trials - successes + 1.0);
+                        let choose = match trials <= 1.0 {
+                            true => 0.0,
+                            false => {
+                                ln_gamma(trials + 1.0) - ln_gamma(successes + 1.0) - ln_gamma(trials - successes + 1.0)
+                            }
+                        };
                         let (more, fewer) = (successes - weight(i) * y[i], trials - weight(i));
                         let rounded = if more == 0.0 && fewer == 0.0 {
                             0.0

@@ -12,11 +12,13 @@ use faer::{Accum, MatMut, MatRef, Par};
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
+mod estimate;
 mod factor;
 mod functions;
 pub mod kernels;
 mod values;
 
+pub use self::estimate::SomeRows;
 pub use self::factor::{Triangle, packed_factor, upper_factor, weighted_factor};
 pub use self::values::{Spares, Values};
 
@@ -101,6 +103,11 @@ fn rows_of(x: &DMatrix<f64>, rows: Range<usize>) -> MatRef<'_, f64> {
 
 /// Adds `A' A` to the lower triangle of `sum`.
 fn add_gram(sum: &mut DMatrix<f64>, a: MatRef<'_, f64>) {
+    add_lower_product(sum, a, a);
+}
+
+/// Adds the lower triangle of `A' B` to that of `sum`.
+fn add_lower_product(sum: &mut DMatrix<f64>, a: MatRef<'_, f64>, b: MatRef<'_, f64>) {
     let p = sum.ncols();
     triangular::matmul(
         MatMut::from_column_major_slice_mut(sum.as_mut_slice(), p, p),
@@ -108,7 +115,7 @@ fn add_gram(sum: &mut DMatrix<f64>, a: MatRef<'_, f64>) {
         Accum::Add,
         a.transpose(),
         BlockStructure::Rectangular,
-        a,
+        b,
         BlockStructure::Rectangular,
         1.0,
         Par::Seq,

@@ -4,6 +4,7 @@
 //! intercept. Coefficients leave on the original scale. The inner scale makes the stopping rule read the same for every
 //! column and keeps columns whose sizes differ by many orders of magnitude apart from rounding.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
@@ -19,6 +20,7 @@ use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Spares, Values};
 mod newton;
 
 use newton::Curvature;
+pub(super) use newton::{Estimates, NO_GAIN, WORTH_A_SWEEP};
 pub use newton::{LONGEST_STEP, Solved};
 
 /// The outcome and what goes with it, as one party sees it: `n` values each.
@@ -72,6 +74,7 @@ pub struct Block {
     gram: DMatrix<f64>,
     curvature: Option<Curvature>,
     curvatures: u64,
+    known: Option<newton::Known>,
     tables: Option<Tables>,
     across: Across,
 }
@@ -151,6 +154,7 @@ impl Block {
             gram,
             curvature: None,
             curvatures: 0,
+            known: None,
             tables: None,
             across: Across { cross: DVector::zeros(p), loss: 0.0 },
             outcome,
@@ -178,6 +182,7 @@ impl Block {
             gram: self.gram.clone(),
             curvature: None,
             curvatures: 0,
+            known: None,
             tables: None,
             across: Across { cross: DVector::zeros(p), loss: 0.0 },
         }
@@ -282,7 +287,7 @@ impl Block {
         self.places = kept.iter().map(|j| self.places[*j]).collect();
         self.gram = self.gram.select_rows(&kept).select_columns(&kept);
         self.penalty = self.penalty.take().map(|penalty| penalty.select(&kept));
-        self.curvature = None;
+        (self.curvature, self.known) = (None, None);
         let beta = self.beta.clone();
         self.predict(&beta);
     }
@@ -355,10 +360,17 @@ impl Block {
     pub fn null_deviance(&self, intercept: bool) -> f64 {
         let constant = self.null_intercept(intercept);
         let Outcome { family, y, offset, .. } = &self.outcome;
-        self.weighted_sum(|i| {
-            let eta = constant + offset.as_ref().map_or(0.0, |offset| offset[i]);
-            2.0 * (family.at(y[i], eta).loss - family.saturated(y[i]))
-        })
+        match (family, offset) {
+            (Family::Gaussian, _) | (_, Some(_)) => self.weighted_sum(|i| {
+                let eta = constant + offset.as_ref().map_or(0.0, |offset| offset[i]);
+                2.0 * (family.at(y[i], eta).loss - family.saturated(y[i]))
+            }),
+            // A loss is a term of the linear predictor alone and one in which it is multiplied with the outcome.
+            (Family::Binomial | Family::Poisson, None) => {
+                let alone = family.at(0.0, constant).loss;
+                self.weighted_sum(|i| 2.0 * (alone - y[i] * constant - family.saturated(y[i])))
+            }
+        }
     }
 
     /// Twice the loss of the present predictions above that of a perfect fit.
@@ -475,7 +487,7 @@ impl Block {
         self.outcome.weights = weights;
         self.outcome.spread = spread;
         self.gram = linalg::gram(&self.x, self.outcome.weights.as_deref());
-        self.curvature = None;
+        (self.curvature, self.known) = (None, None);
     }
 
     /// Sets the penalty of the fits to come.
@@ -624,6 +636,13 @@ impl Block {
     }
 
     /// The same of some rows.
+    fn predictor_at(&self, rows: Range<usize>) -> Vec<f64> {
+        let mut values = vec![0.0; rows.len()];
+        self.predictor_of(rows.start, &mut values);
+        values
+    }
+
+    /// The same in place.
     pub fn predictor_of(&self, start: usize, values: &mut [f64]) {
         self.outcome.predictor(start, &self.eta[start..start + values.len()], &self.other, values);
     }

@@ -2,21 +2,28 @@
 //!
 //! Newton's method over all coefficients at once: the gradient and the second derivative come from one product of all columns with
 //! themselves under the working weights, so that a step takes one sweep over the rows and no message. Of many rows the first steps take
-//! some, spread evenly, whose minimum is a standard error of theirs away from that of all.
+//! some, spread evenly, whose minimum is a standard error of theirs away from that of all; after the first step that takes all, what
+//! weights have changed of the second derivative is estimated from some.
+
+use std::ops::Range;
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
 use super::block::{Block, Outcome};
+use super::rows::Strip;
 use crate::linalg::kernels::{self, STRIP_ROWS};
-use crate::linalg::{self, Definite};
+use crate::linalg::{self, Definite, SomeRows};
 
 /// Steps, at most. Where there is a minimum about seven are enough.
 const STEPS: usize = 16;
 
 /// A step of this many standard errors, squared, is followed by one far below rounding of the loss. Where all weights are
-/// small it is as much less.
+/// small it is as much less. After a step by an estimate what is left to go is known, and must be as little.
 const SMALL: f64 = 1e-10;
+
+/// The share of the square of a step that the next one may have for an estimated second derivative to be good enough.
+const GAINED: f64 = 2.5e-3;
 
 /// Rows that the first steps take, if there are many times more.
 const SOME: usize = 1 << 16;
@@ -80,6 +87,27 @@ fn minimum_by(block: &Block, basis: &DMatrix<f64>, some: usize) -> Option<Minimu
     Some(Minimum { own, basis, predictors })
 }
 
+/// A step, before it is taken.
+struct Descent {
+    step: DVector<f64>,
+    /// Its square in standard errors.
+    decrement: f64,
+    /// The share of the last one's square that it has, of one by an estimate.
+    left: Option<f64>,
+    /// What the next one may go on from.
+    before: Option<Before>,
+}
+
+/// The second derivative where it was computed from all of many rows.
+struct Before {
+    some: SomeRows,
+    matrix: DMatrix<f64>,
+    /// Working weights there.
+    weights: Vec<f64>,
+    /// The square of the last step in standard errors.
+    decrement: f64,
+}
+
 /// All columns of some rows, and their outcome.
 struct Rows<'a> {
     outcome: &'a Outcome,
@@ -90,10 +118,13 @@ impl Rows<'_> {
     /// Goes from the coefficients `at`, whose linear predictors are given, to the minimum.
     fn descend(&self, predictors: &mut Vec<f64>, at: &mut DVector<f64>) -> Option<()> {
         let mut loss = self.loss(predictors);
+        let mut before: Option<Before> = None;
         for _ in 0..STEPS {
-            let (matrix, gradient) = self.derivatives(predictors);
-            let mut step = solve(&matrix, &gradient)?;
-            let decrement = step.dot(&gradient);
+            let estimated = before.take().and_then(|before| self.estimated_step(predictors, before));
+            let Descent { mut step, decrement, left, before: known } = match estimated {
+                Some(estimated) => estimated,
+                None => self.step(predictors)?,
+            };
             let mut there = predictors.clone();
             self.go(&step, &mut there);
             let mut halvings = 0;
@@ -110,11 +141,70 @@ impl Rows<'_> {
             }
             *at += step;
             (*predictors, loss) = (there, reached);
-            if halvings == 0 && decrement <= SMALL * self.weight_sum().min(1.0) {
+            let scale = self.weight_sum().min(1.0);
+            let is_last = match left {
+                None => decrement <= SMALL * scale,
+                Some(left) => decrement * left <= SMALL * SMALL * scale,
+            };
+            if halvings == 0 && is_last {
                 return Some(());
             }
+            before = known.filter(|_| halvings == 0);
         }
         None
+    }
+
+    /// A Newton step.
+    fn step(&self, predictors: &[f64]) -> Option<Descent> {
+        let (matrix, gradient) = self.derivatives(predictors);
+        let step = solve(&matrix, &gradient)?;
+        let decrement = step.dot(&gradient);
+        let before = SomeRows::of(predictors.len(), step.len()).map(|some| {
+            let mut weights = predictors.to_vec();
+            let strips = weights.par_chunks_mut(STRIP_ROWS).enumerate();
+            strips.for_each(|(part, weights)| self.outcome.working_weights(part * STRIP_ROWS, weights));
+            Before { some, matrix, weights, decrement }
+        });
+        Some(Descent { step, decrement, left: None, before })
+    }
+
+    /// A step by what is known of the second derivative and an estimate of what has changed; none where it gains too little.
+    fn estimated_step(&self, predictors: &[f64], before: Before) -> Option<Descent> {
+        let weights = |rows: Range<usize>| {
+            let mut now = predictors[rows.clone()].to_vec();
+            self.outcome.working_weights(rows.start, &mut now);
+            [before.weights[rows].to_vec(), now]
+        };
+        let matrix = before.some.gram(&before.matrix, |j| self.column(j), weights);
+        let gradient = self.gradient(predictors);
+        let step = solve(&matrix, &gradient)?;
+        let decrement = step.dot(&gradient);
+        let left = decrement / before.decrement;
+        (left < GAINED).then_some(Descent {
+            step,
+            decrement,
+            left: Some(left),
+            before: Some(Before { decrement, ..before }),
+        })
+    }
+
+    /// The negative gradient of the loss.
+    fn gradient(&self, predictors: &[f64]) -> DVector<f64> {
+        let size = self.columns.iter().map(|columns| columns.ncols()).sum();
+        let strips = predictors.par_chunks(STRIP_ROWS).enumerate().map(|(part, predictors)| {
+            let start = part * STRIP_ROWS;
+            Strip::new(self.outcome, start, &mut predictors.to_vec(), (size, |j| &self.column(j)[start..]), &[])
+        });
+        Strip::sum(strips.collect(), size, 0.0).gradient
+    }
+
+    /// A column of the first matrix, or after these of the second.
+    fn column(&self, j: usize) -> &[f64] {
+        let [first, second] = self.columns;
+        match j.checked_sub(first.ncols()) {
+            None => column(first, j),
+            Some(j) => column(second, j),
+        }
     }
 
     /// Moves linear predictors by a step.
@@ -205,7 +295,7 @@ mod tests {
     #[test]
     fn the_gradient_over_all_columns_is_zero_at_the_minimum() {
         for (family, level) in [(Family::Binomial, -1.0), (Family::Poisson, 0.5), (Family::Poisson, 6.0)] {
-            for (rows, some) in [(300, SOME), (20_000, 500)] {
+            for (rows, some) in [(300, SOME), (20_000, 500), (60_000, 500), (60_000, SOME)] {
                 let (block, other) = simulated(family, rows, 11, level);
                 let found = minimum_by(&block, &other, some).unwrap();
                 let mut residuals = vec![0.0; rows];

@@ -17,6 +17,8 @@
 //! Biometrika 71 (1984); C. J. Geyer, "Likelihood inference in exponential families and directions of recession",
 //! Electronic Journal of Statistics 3 (2009).
 
+use std::ops::Range;
+
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
@@ -24,7 +26,7 @@ use super::block::Block;
 use super::subspace::Shown;
 use crate::glm::Family;
 use crate::linalg::kernels::dot;
-use crate::linalg::{self, BLOCK_ROWS, Definite};
+use crate::linalg::{self, BLOCK_ROWS, Definite, SomeRows};
 
 /// How far the loss is followed, in steps: an estimate that turns beyond could not be told from an infinite one.
 const DISTANCE: f64 = 1e5;
@@ -168,7 +170,10 @@ fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
         columns.push(&constant);
     }
     columns.extend(more);
-    let all = gram(&columns, &|row| prior(row));
+    let all = match more.is_empty() && constant.is_empty() {
+        true => block.gram().clone(),
+        false => gram(&columns, &|row| prior(row)),
+    };
     let Some((metric, kept)) = Definite::from_gram_limited(&all) else { return Found::Bounded };
     let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
     let lightest = sided.iter().map(|(row, _)| prior(*row)).fold(f64::INFINITY, f64::min);
@@ -223,18 +228,28 @@ fn gram(columns: &[&[f64]], weight: &(dyn Fn(usize) -> f64 + Sync)) -> DMatrix<f
 /// `d'X'r = sum |r_i| m_i`. No row moves by more than `h = 1 / sqrt(least p_i)`, hence `sum |r_i| m_i >= sum |r_i| m_i^2 / h >= e / h` with `e`
 /// the least eigenvalue of `X'|R|X` in that metric. There is none where `|X'r|` in the metric's dual norm is less than `e / h`, which holds
 /// near every finite estimate. Half of it is kept for rounding, and a row that moves back by [`BACK`] counts as one that does not.
+///
+/// Fewer rows in `|R|` make `e` no larger: of many rows some are tried first.
 fn bounded(residuals: &[f64], columns: &[&[f64]], metric: &Definite, lightest: f64) -> bool {
-    let sizes = gram(columns, &|row| residuals[row].abs());
     let inverse_factor = metric.inverse_factor();
-    let whitened = inverse_factor.transpose() * sizes * &inverse_factor;
-    let least = ((&whitened + whitened.transpose()) * 0.5).symmetric_eigenvalues().min();
+    let least = |sizes: DMatrix<f64>| {
+        let whitened = inverse_factor.transpose() * sizes * &inverse_factor;
+        ((&whitened + whitened.transpose()) * 0.5).symmetric_eigenvalues().min()
+    };
     let score: Vec<f64> = columns.par_iter().map(|column| dot(column, residuals)).collect();
     let score = inverse_factor.tr_mul(&DVector::from_vec(score)).norm();
     let (length, sum) = residuals.iter().fold((0.0, 0.0), |(squares, sum), r| (squares + r * r, sum + r.abs()));
     let longest = 1.0 / lightest.sqrt();
     let rounding = SUMMED * f64::sqrt(length) * longest + BACK * sum * longest;
     // Not so where anything is not finite.
-    least >= CURVATURE && least >= 2.0 * longest * (score + rounding)
+    let proves = |least: f64| least >= CURVATURE && least >= 2.0 * longest * (score + rounding);
+    let by_some = |some: SomeRows| {
+        let of = |rows: &Range<usize>| residuals[rows.clone()].iter().map(|residual| residual.abs()).collect();
+        let sizes: Vec<Vec<f64>> = some.pieces().iter().map(of).collect();
+        proves(least(some.products(columns.len(), |j| columns[j], &sizes)))
+    };
+    SomeRows::of(residuals.len(), columns.len()).is_some_and(by_some)
+        || proves(least(gram(columns, &|row| residuals[row].abs())))
 }
 
 /// In which direction a row's predictor may go for ever: towards an outcome of which it says the most that can be said.

@@ -24,16 +24,17 @@
 //! places of those after it. Each answer lowers the objective further, so that it never rises in this case either.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use nalgebra::DVector;
+use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use super::block::{Block, LONGEST_STEP, Pass};
+use super::block::{Block, Estimates, LONGEST_STEP, NO_GAIN, Pass, WORTH_A_SWEEP};
 use super::rows::{self, Scores, Strip};
 use super::standardise::largest;
 use crate::glm::Family;
 use crate::linalg::kernels::{self, STRIP_ROWS, SWEPT_ROWS};
-use crate::linalg::{self, Definite, Spares, Values};
+use crate::linalg::{self, Definite, SomeRows, Spares, Values};
 
 /// A change adds a direction when this share of it lies outside own columns and the directions shown before: of a column
 /// that depends on own ones only rounding does.
@@ -54,6 +55,9 @@ const AGAIN: f64 = 1e-2;
 /// The same where changes of several partners are taken at a time. What rounding then leaves of the rest shifts a minimum by a trillionth
 /// of a step, which the next round takes back, and a sweep over all columns more is a tenth of a round.
 const AGAIN_OF_SEVERAL: f64 = 1e-4;
+
+/// A step by a second derivative of all rows leaves far less than what is asked; one by an estimate is asked for this share of it.
+const SURE: f64 = 0.05;
 
 /// Steps of one minimisation; the next round goes on from wherever they end.
 const MAX_STEPS: usize = 12;
@@ -123,6 +127,15 @@ pub struct Minimum {
 struct Going {
     own: DVector<f64>,
     along: Vec<f64>,
+}
+
+/// The second derivative somewhere on the way of a minimisation.
+struct Hessian {
+    definite: Definite,
+    /// The columns and directions that it is of.
+    kept: Vec<usize>,
+    /// Whether it is estimated from some of the rows.
+    estimated: bool,
 }
 
 /// Where a minimisation starts: the present predictions, from which every step is counted.
@@ -412,16 +425,20 @@ impl Shown {
                 sweep.gradient[p + at] -= along;
             }
         }
-        let mut hessian: Option<(Definite, Vec<usize>)> = None;
+        let mut hessian: Option<Hessian> = None;
+        let (mut estimates, mut by_estimates) = (Estimates::default(), false);
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
             // One step is always taken: a gradient says nothing about how far a flat valley goes on.
+            let tol = if by_estimates { SURE * tol } else { tol };
             if round > 0 && !(steepness > tol) {
                 break;
             }
-            let Some((definite, kept)) = hessian.take().or_else(|| self.curvature(block, &start, &point)) else {
-                break;
-            };
+            let fresh = hessian.is_none();
+            let estimate = || estimates.are_worth_it().then(|| self.estimate(block, &start, &point)).flatten();
+            let found = hessian.take().or_else(estimate).or_else(|| self.curvature(block, &start, &point));
+            let Some(Hessian { definite, kept, estimated }) = found else { break };
+            by_estimates |= estimated;
             let mut step = DVector::zeros(point.len());
             let solved = definite.solve(&sweep.gradient.select_rows(&kept));
             kept.iter().zip(solved.iter()).for_each(|(at, value)| step[*at] = *value);
@@ -449,11 +466,15 @@ impl Shown {
             let Some((next, next_sweep)) = next else { break };
             let gain = self.steepness(block, &next_sweep.gradient) / steepness;
             (point, sweep) = (next, next_sweep);
-            if gain > 0.5 && round > 1 {
+            if gain > NO_GAIN && round > 1 && !estimated {
                 break;
             }
             // A second derivative that still gains digits quickly is worth another sweep.
-            hessian = (gain < 0.05).then_some((definite, kept));
+            if gain < WORTH_A_SWEEP {
+                hessian = Some(Hessian { definite, kept, estimated });
+            } else if estimated {
+                estimates.note(fresh, gain);
+            }
         }
         let along = self.of_partners(point.rows(p, point.len() - p).as_slice());
         let all = self.directions.iter().zip(along.iter().copied());
@@ -545,16 +566,41 @@ impl Shown {
         Strip::new(block.outcome(), start, predictors, (own, column), &further)
     }
 
+    /// Products under prior weights: directions are orthogonal to own columns and to each other in just this metric.
+    fn gram(&self, block: &Block) -> DMatrix<f64> {
+        let (p, size) = (block.columns(), block.columns() + self.directions.len());
+        let mut gram = block.gram().clone().resize(size, size, 0.0);
+        self.directions.iter().enumerate().for_each(|(at, direction)| gram[(p + at, p + at)] = direction.squares);
+        gram
+    }
+
+    /// The second derivative estimated from some of the rows, where these are many.
+    fn estimate(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Option<Hessian> {
+        if block.outcome().family == Family::Gaussian {
+            return None;
+        }
+        let some = SomeRows::of(block.rows(), point.len())?;
+        let weights = |rows: Range<usize>| {
+            let mut predictor = vec![0.0; rows.len()];
+            self.predictor(block, from, rows.start, point, &mut predictor);
+            block.prior_and_working(rows.start, predictor)
+        };
+        let gram = some.gram(&self.gram(block), |j| self.column(block, j, 0), weights);
+        let (definite, kept) = Definite::from_gram_limited(&gram).filter(|(_, kept)| kept.len() == point.len())?;
+        Some(Hessian { definite, kept, estimated: true })
+    }
+
     /// The second derivative, without directions that depend on the others: columns of the two parties may.
-    fn curvature(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Option<(Definite, Vec<usize>)> {
+    fn curvature(&self, block: &Block, from: &Start, point: &DVector<f64>) -> Option<Hessian> {
+        let of = |gram| {
+            let (definite, kept) = Definite::from_gram_limited(gram)?;
+            Some(Hessian { definite, kept, estimated: false })
+        };
         let outcome = block.outcome();
         let p = block.columns();
         let size = point.len();
         if outcome.family == Family::Gaussian {
-            // Directions are orthogonal to own columns and to each other in just this metric.
-            let mut gram = block.gram().clone().resize(size, size, 0.0);
-            self.directions.iter().enumerate().for_each(|(at, direction)| gram[(p + at, p + at)] = direction.squares);
-            return Definite::from_gram_limited(&gram);
+            return of(&self.gram(block));
         }
         let gram = linalg::packed_gram(block.rows(), size, |rows, packed| {
             let mut roots = vec![0.0; rows.len()];
@@ -566,7 +612,7 @@ impl Shown {
                 kernels::append_scaled(packed, &column[rows.clone()], &roots);
             }
         });
-        Definite::from_gram_limited(&gram)
+        of(&gram)
     }
 }
 

@@ -1,19 +1,31 @@
 //! Newton steps of a block: its exact fit given what the partner predicts, and single steps towards the joint minimum.
 
+use std::ops::Range;
+
 use nalgebra::{DMatrix, DVector};
 
 use super::super::response::Response;
 use super::super::rows;
 use super::{Block, Pass};
 use crate::glm::Family;
-use crate::linalg::{self, Definite};
+use crate::linalg::{self, Definite, SomeRows};
 
 /// The second derivative of the loss at some earlier point, for Newton steps.
 pub(super) struct Curvature {
     matrix: DMatrix<f64>,
     factor: Definite,
+    /// Whether it is estimated from some of the rows.
+    estimated: bool,
     /// How many the block had before.
     number: u64,
+}
+
+/// The last second derivative that was computed from all of many rows: estimates tell what has changed since.
+#[derive(Clone)]
+pub(super) struct Known {
+    matrix: DMatrix<f64>,
+    /// Working weights there.
+    weights: Vec<f64>,
 }
 
 /// How an exact fit of the block went.
@@ -65,13 +77,44 @@ impl Block {
         &self.curvature.as_ref().expect("computed above").factor
     }
 
+    /// The second derivative at the last pass, estimated from some of the rows where these are many.
+    fn estimate_curvature(&mut self) -> Option<Curvature> {
+        if self.outcome.family == Family::Gaussian {
+            return None;
+        }
+        let some = SomeRows::of(self.rows(), self.columns())?;
+        let matrix = match &self.known {
+            None => {
+                let weights = |rows: Range<usize>| self.prior_and_working(rows.start, self.predictor_at(rows));
+                some.gram(&self.gram, |j| self.column(j), weights)
+            }
+            Some(known) => {
+                let weights = |rows: Range<usize>| {
+                    let mut now = self.predictor_at(rows.clone());
+                    self.outcome.working_weights(rows.start, &mut now);
+                    [known.weights[rows].to_vec(), now]
+                };
+                some.gram(&known.matrix, |j| self.column(j), weights)
+            }
+        };
+        let ridged = self.ridged(&matrix);
+        let factor = Definite::from_gram(&ridged)?;
+        Some(Curvature { matrix, factor, estimated: true, number: self.curvatures })
+    }
+
     fn refresh_curvature(&mut self) {
         let constant = self.outcome.family == Family::Gaussian;
-        let matrix = if constant { self.gram.clone() } else { linalg::gram(&self.x, Some(&self.working_weights())) };
-        let ridged = match &self.penalty {
-            Some(penalty) => penalty.ridged(&matrix, self.weight_sum),
-            None => matrix.clone(),
+        let matrix = if constant {
+            self.gram.clone()
+        } else {
+            let weights = self.working_weights();
+            let matrix = linalg::gram(&self.x, Some(&weights));
+            if SomeRows::of(self.rows(), self.columns()).is_some() {
+                self.known = Some(Known { matrix: matrix.clone(), weights });
+            }
+            matrix
         };
+        let ridged = self.ridged(&matrix);
         let mut factor = Definite::from_gram(&ridged).unwrap_or_else(|| Definite::from_gram_lifted(&ridged));
         // A Gram matrix squares the condition; where that costs digits, factorise the columns themselves.
         if constant && self.penalty.is_none() && factor.pivot_ratio() < 1e-3 {
@@ -80,8 +123,31 @@ impl Block {
                 factor = definite;
             }
         }
-        self.curvature = Some(Curvature { matrix, factor, number: self.curvatures });
+        self.keep_curvature(Curvature { matrix, factor, estimated: false, number: self.curvatures });
+    }
+
+    fn keep_curvature(&mut self, curvature: Curvature) {
+        self.curvature = Some(curvature);
         self.curvatures += 1;
+    }
+
+    /// A second derivative with what the penalty adds to it.
+    fn ridged(&self, matrix: &DMatrix<f64>) -> DMatrix<f64> {
+        match &self.penalty {
+            Some(penalty) => penalty.ridged(matrix, self.weight_sum),
+            None => matrix.clone(),
+        }
+    }
+
+    /// Prior weights of some rows, and their working weights at these linear predictors.
+    pub fn prior_and_working(&self, start: usize, mut predictors: Vec<f64>) -> [Vec<f64>; 2] {
+        let rows = start..start + predictors.len();
+        let prior = match &self.outcome.weights {
+            Some(weights) => weights[rows].to_vec(),
+            None => vec![1.0; rows.len()],
+        };
+        self.outcome.working_weights(start, &mut predictors);
+        [prior, predictors]
     }
 
     /// Fits the block exactly, with the partner's predictions as offset, from the current coefficients, until the
@@ -100,12 +166,24 @@ impl Block {
         let mut certificate = self.certificate(&pass.gradient, &beta);
         let mut fresh = false;
         let mut stalls = 0;
+        let mut estimates = Estimates::default();
+        // Close to where later fits end, all rows are worth their price once.
+        let close = certificate <= CLOSE;
+        // An estimate costs a third of a sweep, and saves one where there is far to go.
+        if self.curvature.as_ref().is_some_and(|curvature| curvature.estimated) && certificate * WORTH_A_SWEEP > tol {
+            self.curvature = None;
+        }
         while certificate > tol && passes < MAX_PASSES && stalls < 2 {
             if self.curvature.is_none() {
-                self.refresh_curvature();
+                let estimate = estimates.are_worth_it() && !(close && self.known.is_none());
+                match estimate.then(|| self.estimate_curvature()).flatten() {
+                    Some(curvature) => self.keep_curvature(curvature),
+                    None => self.refresh_curvature(),
+                }
                 fresh = true;
             }
             let Some(curvature) = &self.curvature else { break };
+            let estimated = curvature.estimated;
             let step = match &self.penalty {
                 None => curvature.factor.solve(&pass.gradient),
                 Some(penalty) => {
@@ -131,14 +209,16 @@ impl Block {
                 break;
             }
             // An old second derivative is worth another sweep only while it still gains digits quickly.
-            if !constant && gain > 0.05 {
-                if fresh && gain > 0.5 {
-                    stalls += 1;
+            if !constant && gain > WORTH_A_SWEEP {
+                match estimated {
+                    true => estimates.note(fresh, gain),
+                    false if fresh && gain > NO_GAIN => stalls += 1,
+                    false => {}
                 }
                 self.return_to(&next);
                 self.curvature = None;
                 fresh = false;
-            } else if constant && gain > 0.5 {
+            } else if constant && gain > NO_GAIN {
                 stalls += 1;
             }
             (beta, pass, certificate) = (next, next_pass, next_certificate);
@@ -238,7 +318,8 @@ impl Block {
         if self.outcome.family != Family::Gaussian && !settled && !response.turned_back() {
             self.curvature = None;
         }
-        if self.curvature.is_none() {
+        // What the partner takes away of it is learnt from differences that an estimate would blur.
+        if self.curvature.as_ref().is_none_or(|curvature| curvature.estimated) {
             self.refresh_curvature();
         }
         let (Some(curvature), Some(penalty)) = (&self.curvature, &self.penalty) else { return None };
@@ -260,6 +341,38 @@ impl Block {
         }
     }
 }
+
+/// Whether second derivatives are still estimated from some of the rows, in one minimisation.
+#[derive(Debug, Default)]
+pub(in super::super) struct Estimates {
+    slow: usize,
+}
+
+impl Estimates {
+    /// Whether to estimate the next one.
+    pub(in super::super) fn are_worth_it(&self) -> bool {
+        self.slow < MOST_SLOW
+    }
+
+    /// A step by an estimate left this share of the gradient, more than what is worth another sweep. `fresh`: it was made where the step began.
+    pub(in super::super) fn note(&mut self, fresh: bool, gain: f64) {
+        if fresh {
+            self.slow += if gain > NO_GAIN { MOST_SLOW } else { 1 };
+        }
+    }
+}
+
+/// A scaled gradient from which on what weights still change of a second derivative is little.
+const CLOSE: f64 = 5e-3;
+
+/// Far from the minimum every step leaves much; after so many it may be the estimate.
+const MOST_SLOW: usize = 4;
+
+/// What a step by an old second derivative may leave of the gradient for the next one to be by the same.
+pub(in super::super) const WORTH_A_SWEEP: f64 = 0.05;
+
+/// A step that leaves more than this by a second derivative of where it began gains nothing.
+pub(in super::super) const NO_GAIN: f64 = 0.5;
 
 /// By how much rounding may change a sum over the rows, relative to it.
 const SLACK: f64 = 1e-12;
