@@ -75,8 +75,8 @@ class Source:
         elif isinstance(table, Mapping):
             return dict(table), _write_mapping
         raise UsageError(
-            "data is a table of pandas, polars or pyarrow, a mapping of names to columns, or the name of a CSV or Parquet "
-            f"file; not {type(table).__name__}"
+            "data is a table of pandas, polars or pyarrow, a mapping of names to columns, or a text that says where the "
+            f"table is; not {type(table).__name__}"
         )
 
     @staticmethod
@@ -93,10 +93,10 @@ class Source:
         hint = f"; `{near[0]}` is nearest" if near else ""
         raise DataError(f"{what}: there is no column `{name}` in the table{hint}")
 
-    def write(self, wanted: Sequence[str] | None, folder: Path) -> Path:
-        """Writes the columns ``wanted``, or all, and gives the file."""
+    def write(self, wanted: Sequence[str] | None, folder: Path, stem: str = "data") -> Path:
+        """Writes the columns ``wanted``, or all, and gives the file: ``stem`` in the folder, with the ending of its format."""
         at = [place for place, name in enumerate(self.names) if wanted is None or name in wanted]
-        return self._write(self._table, at, folder)
+        return self._write(self._table, at, folder / stem)
 
 
 def _several(name: str, values: Iterable[Any]) -> DataError:
@@ -116,7 +116,7 @@ def _reference(name: str, levels: Sequence[str]) -> None:
         )
 
 
-def _write_pandas(table: Any, at: list[int], folder: Path) -> Path:
+def _write_pandas(table: Any, at: list[int], base: Path) -> Path:
     columns: dict[str, Any] = {}
     for place in at:
         name, column = str(table.columns[place]), table.iloc[:, place]
@@ -132,11 +132,11 @@ def _write_pandas(table: Any, at: list[int], folder: Path) -> Path:
             name: [None if gone else value for value, gone in zip(column.tolist(), missing[name], strict=True)]
             for name, column in columns.items()
         }
-        return _write_csv(plain, folder)
-    return _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
+        return _write_csv(plain, base)
+    return _write_arrays(pyarrow, _arrays(pyarrow, columns), base)
 
 
-def _write_polars(table: Any, at: list[int], folder: Path) -> Path:
+def _write_polars(table: Any, at: list[int], base: Path) -> Path:
     import polars
 
     for place in at:
@@ -149,7 +149,7 @@ def _write_polars(table: Any, at: list[int], folder: Path) -> Path:
     pyarrow = _pyarrow()
     table = table.select([table.columns[place] for place in at])
     if pyarrow is not None:
-        return _write_arrow(table.to_arrow(), list(range(len(at))), folder)
+        return _write_arrow(table.to_arrow(), list(range(len(at))), base)
     plain = [polars.col(name) for name in table.columns]
     changed = []
     for column, kind in zip(plain, table.dtypes, strict=True):
@@ -162,21 +162,21 @@ def _write_polars(table: Any, at: list[int], folder: Path) -> Path:
         elif kind == polars.Duration:
             raise _duration(column.meta.output_name())
         changed.append(column)
-    file = folder / "data.parquet"
+    file = base.with_suffix(".parquet")
     table.select(changed).write_parquet(file, compression="snappy")
     return file
 
 
-def _write_arrow(table: Any, at: list[int], folder: Path) -> Path:
+def _write_arrow(table: Any, at: list[int], base: Path) -> Path:
     pyarrow = _pyarrow()
-    return _write_arrays(pyarrow, {table.column_names[place]: table.column(place) for place in at}, folder)
+    return _write_arrays(pyarrow, {table.column_names[place]: table.column(place) for place in at}, base)
 
 
 def _duration(name: str) -> DataError:
     return DataError(f"column `{name}` is a duration: make it a number, such as days")
 
 
-def _write_arrays(pyarrow: Any, arrays: dict[str, Any], folder: Path) -> Path:
+def _write_arrays(pyarrow: Any, arrays: dict[str, Any], base: Path) -> Path:
     import pyarrow.compute as compute
 
     types = pyarrow.types
@@ -197,7 +197,7 @@ def _write_arrays(pyarrow: Any, arrays: dict[str, Any], folder: Path) -> Path:
             # Parquet would have a bare number of nanoseconds.
             raise _duration(name)
         columns[name] = array
-    file = folder / "data.parquet"
+    file = base.with_suffix(".parquet")
     try:
         pyarrow.parquet.write_table(pyarrow.table(columns), file)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
@@ -205,7 +205,7 @@ def _write_arrays(pyarrow: Any, arrays: dict[str, Any], folder: Path) -> Path:
     return file
 
 
-def _write_mapping(table: Mapping[Any, Any], at: list[int], folder: Path) -> Path:
+def _write_mapping(table: Mapping[Any, Any], at: list[int], base: Path) -> Path:
     names = list(table)
     columns: dict[str, Any] = {}
     for place in at:
@@ -219,9 +219,9 @@ def _write_mapping(table: Mapping[Any, Any], at: list[int], folder: Path) -> Pat
         raise DataError(f"column `{short}` has {few} values and column `{long}` has {many}")
     pyarrow = _pyarrow()
     if pyarrow is not None:
-        return _write_arrays(pyarrow, _arrays(pyarrow, columns), folder)
+        return _write_arrays(pyarrow, _arrays(pyarrow, columns), base)
     lists = {name: column.tolist() if hasattr(column, "tolist") else list(column) for name, column in columns.items()}
-    return _write_csv({name: [None if _is_missing(value) else value for value in one] for name, one in lists.items()}, folder)
+    return _write_csv({name: [None if _is_missing(value) else value for value in one] for name, one in lists.items()}, base)
 
 
 def _arrays(pyarrow: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,10 +244,10 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, numbers.Real) and math.isnan(value))
 
 
-def _write_csv(columns: dict[str, list[Any]], folder: Path) -> Path:
+def _write_csv(columns: dict[str, list[Any]], base: Path) -> Path:
     """As CSV, where no library writes Parquet. What CSV cannot tell apart is refused."""
     written = [_cells(name, values) for name, values in columns.items()]
-    file = folder / "data.csv"
+    file = base.with_suffix(".csv")
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(columns)
@@ -288,5 +288,5 @@ def _reads_as_number(text: str) -> bool:
 
 
 def is_file(data: Any) -> bool:
-    """Whether data are the name of a file."""
+    """Whether data are a text that says where the table is, such as the name of a file."""
     return isinstance(data, (str, os.PathLike))

@@ -12,12 +12,13 @@ import re
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from . import _programs, _progress
 from ._tables import Source, is_file
-from .errors import CannotWrite, DataError, FedregError, FedregWarning, NotConverged, UsageError
+from .errors import CannotWrite, FedregError, FedregWarning, NotConverged, UsageError
 from .result import Result, _read
 
 #: A party's columns: a list of names, or a formula of its own columns such as ``"~ log(bmi) * sex"``.
@@ -30,11 +31,19 @@ _SILENCE = 2.0
 
 
 def vertical(
-    data: Any,
-    outcome: str,
+    data: Any = None,
+    outcome: str | None = None,
     alice: Columns | None = None,
     bob: Columns | None = None,
     *,
+    table: str | None = None,
+    query: str | None = None,
+    separator: str | None = None,
+    na_values: Sequence[str] | str | None = None,
+    decimal: Literal[".", ","] | None = None,
+    match: str | os.PathLike[str] | bool | None = None,
+    alice_data: Any = None,
+    bob_data: Any = None,
     parties: Mapping[str, Columns] | None = None,
     leader: str | None = None,
     mode: Literal["plain", "sealed", "private"] = "plain",
@@ -68,10 +77,19 @@ def vertical(
 ) -> Result:
     """Rehearses one regression of parties that hold different columns about the same people.
 
-    ``data`` is a table of pandas, polars or pyarrow, a mapping of names to columns, or the name of a CSV or Parquet file;
-    its rows are those of all parties, in one order. ``alice`` and ``bob`` are the columns of the two parties: lists of names, or
-    formulas such as ``"~ log(bmi) * sex"``. What one of them is not given goes to the other; without any, each has half of
-    what is left. ``parties`` names two to sixteen parties in their place: ``{"hospital": ["bmi"], "office": "~ age * sex"}``.
+    ``data`` is a table of pandas, polars or pyarrow, a mapping of names to columns, or a text that says where the program finds
+    the table: a CSV, Parquet or Arrow file, a folder or pattern of Parquet files, ``"sqlite:cohort.db"``, ``"postgres://..."`` or
+    ``"s3://..."`` (`docs/tables.md`). Of a data base ``table`` or ``query`` names what is read. ``separator``, ``decimal`` and
+    ``na_values`` say how a CSV file is written. The rows are those of all parties, in one order.
+
+    ``alice`` and ``bob`` are the columns of the two parties: lists of names, or formulas such as ``"~ log(bmi) * sex"``.
+    What one of them is not given goes to the other; without any, each has half of what is left. ``parties`` names two to
+    sixteen parties in their place: ``{"hospital": ["bmi"], "office": "~ age * sex"}``.
+
+    With ``match`` each party has a table of its own, ``alice_data`` and ``bob_data`` in place of ``data``, and their rows are
+    matched: by a column of identifiers that both have, or by the keys in a TOML file (`docs/matching.md`). ``match=True``
+    without tables takes the two that are shipped.
+
     ``bounds`` are the public ranges and levels that private mode asks for: a TOML file, or a mapping such as
     ``{"age": (18, 90), "region": ["north", "south"], "cost": (0, 5000)}``, with the outcome among them. All other keywords
     are flags of ``demo vertical`` (`docs/reference/demo.md`), with the meaning and defaults that they have there.
@@ -89,11 +107,14 @@ def vertical(
         "alpha": alpha, "cv": cv, "folds": folds, "acceleration": acceleration, "tol": tol, "max_rounds": max_rounds,
         "seed": seed, "epsilon": epsilon, "delta": delta, "mechanism": mechanism, "accountant": accountant,
         "sealed_limits": sealed_limits, "opens": opens, "refit": refit,
-        "share_covariance": share_covariance, "leader": leader,
+        "share_covariance": share_covariance, "leader": leader, "table": table, "query": query,
+        "separator": separator, "na_values": na_values, "decimal": decimal,
     }  # fmt: skip
     if parties is not None and (alice is not None or bob is not None):
         raise UsageError("parties stands in place of alice and bob: give one or the other")
     owners = {"alice": alice, "bob": bob} if parties is None else dict(parties)
+    _check_columns(owners)
+    _check_tables(data, alice_data, bob_data, match)
     program = _programs.find("demo")
     with tempfile.TemporaryDirectory(prefix="fedreg-") as temporary:
         folder = Path(temporary if out is None else out)
@@ -101,12 +122,28 @@ def vertical(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CannotWrite(f"cannot make the folder {folder}: {error.strerror}") from error
-        file = _data(data, owners, outcome, (id, offset, weights, folds), folder)
-        given |= {"data": file, "bounds": _bounds(bounds, outcome, folder), "out": folder, "format": "json"}
+        if match is None or match is False:
+            tables = _data(data, owners, outcome, (id, offset, weights, folds), folder)
+        else:
+            tables = _matched(match, alice_data, bob_data, folder)
+        _check_writing(tables, table=table, query=query, separator=separator, decimal=decimal)
+        given |= {**tables.flags, "bounds": _bounds(bounds, outcome, folder), "out": folder, "format": "json"}
         given |= _own(owners, parties is not None)
-        result = _rehearse(program, given, folder, progress, None if is_file(data) else file)
+        result = _rehearse(program, given, folder, progress, tables)
         result.folder = None if out is None else folder
         return result
+
+
+@dataclass
+class _Tables:
+    """Where the program finds the tables of a rehearsal."""
+
+    #: The flags that say so.
+    flags: dict[str, Any] = field(default_factory=dict)
+    #: The files that were written of tables in memory, and what sentences call them.
+    written: dict[Path, str] = field(default_factory=dict)
+    #: Whether all of them were.
+    all_written: bool = False
 
 
 def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
@@ -123,16 +160,41 @@ def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
     return {"parties": ";".join(f"{owner}={text}" for owner, text in texts.items())}
 
 
-def _data(data: Any, owners: Mapping[str, Columns | None], outcome: str, others: Sequence[str | None], folder: Path) -> Path:
-    """The file of the rehearsal: the user's, or a table written with the columns that it needs."""
+def _check_columns(owners: Mapping[str, Columns | None]) -> None:
     for owner, columns in owners.items():
         if isinstance(columns, str) and not columns.lstrip().startswith("~"):
             raise UsageError(f'{owner}: columns are a list of names, or a formula that begins with "~"; not the text {columns!r}')
+
+
+def _check_tables(data: Any, alice_data: Any, bob_data: Any, match: str | os.PathLike[str] | bool | None) -> None:
+    """Refuses tables that are one too many, or that are missing."""
+    if match is None or match is False:
+        if alice_data is not None or bob_data is not None:
+            raise UsageError("alice_data and bob_data need match: by what are their rows matched?")
+        if data is None:
+            raise UsageError("data is missing: the table of the rehearsal; with match it is alice_data and bob_data")
+    elif data is not None:
+        raise UsageError("with match the tables are alice_data and bob_data, and there is no data")
+
+
+def _check_writing(tables: _Tables, **said: str | None) -> None:
+    """Refuses what is said of files and data bases where there are only tables in memory."""
+    for name, value in said.items():
+        if value is not None and tables.all_written:
+            what = "a data base" if name in ("table", "query") else "a CSV file"
+            raise UsageError(f"{name} is for {what}, and the data are a table in memory")
+
+
+def _data(
+    data: Any, owners: Mapping[str, Columns | None], outcome: str | None, others: Sequence[str | None], folder: Path
+) -> _Tables:
+    """The table of the rehearsal: where the user says, or a file written with the columns that it needs."""
     if is_file(data):
-        if not Path(data).is_file():
-            raise DataError(f"there is no file {os.fspath(data)}")
-        return Path(data)
+        # As it is: a path would lose one of the slashes of an address.
+        return _Tables({"data": os.fspath(data)})
     source = Source(data)
+    if outcome is None:
+        raise UsageError("outcome is missing: the name of the column that is to be explained")
     source.require(outcome, "outcome")
     needed = {outcome, *(name for name in others if name is not None)}
     for what, name in zip(("id", "offset", "weights", "folds"), others, strict=True):
@@ -147,10 +209,28 @@ def _data(data: Any, owners: Mapping[str, Columns | None], outcome: str, others:
                 source.require(str(name), owner)
                 needed.add(str(name))
     everybody = all(columns is not None for columns in owners.values())
-    return source.write(sorted(needed) if everybody else None, folder)
+    file = source.write(sorted(needed) if everybody else None, folder)
+    return _Tables({"data": file}, {file: "the table"}, True)
 
 
-def _bounds(bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None, outcome: str, folder: Path) -> Path | None:
+def _matched(match: str | os.PathLike[str] | bool, alice_data: Any, bob_data: Any, folder: Path) -> _Tables:
+    """The tables of a rehearsal that matches their rows, with all columns: which ones are keys, the program knows."""
+    tables = _Tables({"match": match if isinstance(match, bool) else os.fspath(match)})
+    given = {"alice": alice_data, "bob": bob_data}
+    for party, data in given.items():
+        if data is None or is_file(data):
+            tables.flags[f"{party}_data"] = None if data is None else os.fspath(data)
+            continue
+        file = Source(data).write(None, folder, f"{party}_data")
+        tables.flags[f"{party}_data"] = file
+        tables.written[file] = f"the table of {party}"
+    tables.all_written = len(tables.written) == len(given)
+    return tables
+
+
+def _bounds(
+    bounds: str | os.PathLike[str] | Mapping[str, Sequence[Any]] | None, outcome: str | None, folder: Path
+) -> Path | None:
     """The file of bounds: the user's, or one written from a mapping."""
     if bounds is None:
         return None
@@ -227,15 +307,16 @@ def _event(line: str) -> dict[str, Any]:
     return {"level": "DEBUG", "phase": phase, **fields} if phase else {}
 
 
-def _in_words(sentence: str, written: Path | None) -> str:
+def _in_words(sentence: str, tables: _Tables) -> str:
     """A sentence of the program for somebody who has a table, and not the file that was written of it."""
-    if written is not None:
-        sentence = sentence.replace(str(written.resolve()), "the table").replace(str(written), "the table")
+    for file, words in tables.written.items():
+        sentence = sentence.replace(str(file.resolve()), words).replace(str(file), words)
+    if "data" in tables.flags and tables.written:
         # There is one table only.
         sentence = re.sub(r"(^|: )the table: ", r"\1", sentence)
-        if written.suffix == ".csv":
-            # Its first line is the header.
-            sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
+    if tables.all_written and all(file.suffix == ".csv" for file in tables.written):
+        # The first line is the header.
+        sentence = re.sub(r"\bline (\d+)", lambda found: f"row {int(found[1]) - 1}", sentence)
     out = re.search(r"has \d+ missing values? .*; fill them in(, or leave such rows out with .*)?$", sentence)
     if out:
         sentence = sentence.removesuffix(out[1] or "") + ', or leave such rows out: missing="complete-cases"'
@@ -244,7 +325,7 @@ def _in_words(sentence: str, written: Path | None) -> str:
     return sentence
 
 
-def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool | None, written: Path | None) -> Result:
+def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool | None, tables: _Tables) -> Result:
     words = ["vertical", *_programs.flags(given)]
     display = _progress.shown("rehearsal", progress, _SILENCE)
     logs = _Logs(folder, display) if type(display) is not _progress.Progress else None
@@ -253,7 +334,7 @@ def _rehearse(program: Path, given: dict[str, Any], folder: Path, progress: bool
         ended = _programs.run(program, words, logs.look if logs else display.event, who="demo", fine=(0, 3))
         well = True
     except FedregError as error:
-        error.sentence = _in_words(error.sentence, written)
+        error.sentence = _in_words(error.sentence, tables)
         error.args = (error.sentence,)
         raise
     finally:

@@ -301,7 +301,7 @@ class Result:
 
     @property
     def scale(self) -> float:
-        """Dispersion: estimated for gaussian, 1 otherwise."""
+        """Dispersion: estimated for gaussian, quasibinomial and quasipoisson, 1 for binomial and poisson; NaN if not reported."""
         return self._whole("dispersion")
 
     @property

@@ -55,6 +55,8 @@ def test_coefficients_and_errors_are_those_of_the_pooled_table(table: pd.DataFra
     same(result.pvalues, theirs.pvalues, 1e-6)
     assert result.nobs == theirs.nobs and result.df_resid == theirs.df_resid and result.df_model == theirs.df_model
     same(result.llf, theirs.llf)
+    same(result.scale, theirs.scale)
+    assert family == "gaussian" or result.scale == 1
 
 
 @pytest.mark.parametrize("family", QUASI)

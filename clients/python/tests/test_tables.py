@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,10 @@ import pyarrow as pa
 import pytest
 
 import fedreg
+from fedreg import _programs
 from fedreg._tables import Source
+
+from .tables import ROOT
 
 COLUMNS = ["age", "bmi", "lab", "smoker", "region", "cost"]
 
@@ -42,6 +49,116 @@ def test_every_kind_of_table_gives_the_same_numbers(table: pd.DataFrame, plain: 
         "nullable": lambda: used.convert_dtypes(),
     }
     assert fit(made[kind]()).params.to_dict() == plain.params.to_dict()
+
+
+def test_texts_that_are_no_plain_file_are_for_the_program(
+    table: pd.DataFrame, plain: fedreg.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    used = table[COLUMNS]
+    # SQLite has no truth values: a column that is declared so has 0 and 1.
+    with sqlite3.connect("cohort.db") as base:
+        base.execute("CREATE TABLE visits (age REAL, bmi REAL, lab REAL, smoker BOOLEAN, region TEXT, cost REAL, year INTEGER)")
+        rows = used.assign(smoker=used.smoker.astype(int), year=2024).itertuples(index=False)
+        base.executemany("INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?, ?)", [tuple(row) for row in rows])
+    base.close()
+    used.to_csv("german.csv", sep=";", decimal=",", index=False)
+    Path("parts").mkdir()
+    used.head(150).to_parquet("parts/part-1.parquet")
+    used.tail(-150).to_parquet("parts/part-2.parquet")
+    given: list[tuple[Any, dict[str, Any]]] = [
+        ("sqlite:cohort.db", {"table": "visits"}),
+        ("sqlite:cohort.db", {"query": "SELECT * FROM visits WHERE year = 2024"}),
+        ("german.csv", {"separator": ";", "decimal": ","}),
+        ("parts", {}),
+        (Path("parts"), {}),
+        ("parts/part-*.parquet", {}),
+    ]
+    for data, more in given:
+        assert fit(data, **more).params.to_dict() == plain.params.to_dict(), (data, more)
+
+
+def test_words_for_missing_values_are_passed_on(table: pd.DataFrame, tmp_path: Path) -> None:
+    holed = table[COLUMNS].astype({"age": object})
+    holed.loc[4, "age"], holed.loc[7, "age"] = "?", "n, a"
+    holed.to_csv(tmp_path / "holed.csv", index=False)
+    result = fit(tmp_path / "holed.csv", na_values=["?", "n, a"], missing="complete-cases")
+    assert result.nobs == len(table) - 2
+    assert fit(table.assign(age=table.age.where(table.index != 4, np.inf)), na_values="inf", missing="complete-cases").nobs == 399
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "kind", "says"),
+    [
+        ("sqlite:cohort.db", {}, fedreg.UsageError, "what of this data base is read is not stated"),
+        ("postgres://ana@127.0.0.1:1/x", {}, fedreg.UsageError, r"^postgres://127\.0\.0\.1:1/x: what of this data base is read"),
+        ("nowhere-*.parquet", {}, fedreg.DataError, "no file has such a path"),
+        ("nowhere.csv", {"table": "visits"}, fedreg.FedregError, "nowhere"),
+        ("nowhere.csv", {"outcome": None}, fedreg.UsageError, "outcome"),
+        ({"y": [1, 2], "a": [1, 2], "b": [2, 1]}, {"outcome": None}, fedreg.UsageError, "outcome is missing"),
+        ({"cost": [1, 2]}, {"alice": None, "bob": None, "table": "visits"}, fedreg.UsageError, "table is for a data base, and"),
+        ({"cost": [1, 2]}, {"alice": None, "bob": None, "decimal": ","}, fedreg.UsageError, "decimal is for a CSV file, and"),
+        (None, {}, fedreg.UsageError, "data is missing"),
+        (None, {"alice_data": "a.csv"}, fedreg.UsageError, "alice_data and bob_data need match"),
+        ("a.csv", {"match": "id"}, fedreg.UsageError, "with match the tables are alice_data and bob_data"),
+        (None, {"match": "id", "alice_data": "a.csv"}, fedreg.UsageError, "--match needs --alice-data and --bob-data"),
+    ],
+)
+def test_tables_that_are_missing_or_said_twice_are_refused(data: Any, more: dict[str, Any], kind: Any, says: str) -> None:
+    with pytest.raises(kind, match=says):
+        fedreg.demo.vertical(data, **{"outcome": "cost", "alice": ["a"], "bob": ["b"], **more})
+
+
+@pytest.mark.parametrize("how", ["tables", "files", "mixed"])
+def test_rows_of_two_tables_are_matched(table: pd.DataFrame, tmp_path: Path, how: str) -> None:
+    known = table.assign(pid=[f"p{at:03}" for at in range(len(table))])
+    alice, bob = known[["pid", "age", "bmi", "cost"]].head(350), known[["pid", "lab"]].tail(350).iloc[::-1]
+    first: Any = alice
+    second: Any = bob
+    if how != "tables":
+        alice.to_csv(tmp_path / "a.csv", index=False)
+        first = tmp_path / "a.csv"
+    if how == "files":
+        bob.to_csv(tmp_path / "b.csv", index=False)
+        second = str(tmp_path / "b.csv")
+    given: dict[str, Any] = {"match": "pid", "alice_data": first, "bob_data": second}
+    matched = fedreg.demo.vertical(outcome="cost", alice=["age", "bmi"], bob=["lab"], **given)
+    both = fedreg.demo.vertical(known.iloc[50:350], "cost", ["age", "bmi"], ["lab"])
+    assert matched.nobs == 300 and set(matched.party_reports) == {"alice", "bob"}
+    np.testing.assert_allclose(matched.params, both.params, rtol=1e-8)
+    with pytest.raises(fedreg.DataError, match="there is no column `pit`; the nearest name is `pid`"):
+        fedreg.demo.vertical(outcome="cost", **{**given, "match": "pit"})
+
+
+def test_a_table_of_a_match_is_named_by_its_party(table: pd.DataFrame) -> None:
+    known = table.assign(pid=[f"p{at:03}" for at in range(len(table))])
+    bob = known[["pid", "lab"]].assign(lab=known.lab.where(known.index != 4))
+    with pytest.raises(fedreg.DataError, match=r"the table of bob.*column `lab` has 1 missing value") as caught:
+        fedreg.demo.vertical(
+            outcome="cost", alice=["age"], bob=["lab"], match="pid", alice_data=known[["pid", "age", "cost"]], bob_data=bob
+        )
+    assert ".parquet" not in str(caught.value)
+
+
+def test_the_shipped_tables_are_matched(tmp_path: Path) -> None:
+    result = fedreg.demo.vertical(match=True, out=tmp_path)
+    assert result.nobs > 3000 and (tmp_path / "hospital.csv").is_file()
+    keys = ROOT / "examples/data/people.match.toml"
+    again = fedreg.demo.vertical(
+        outcome=result.outcome, alice_data=tmp_path / "hospital.csv", bob_data=tmp_path / "insurer.csv", match=keys,
+        alice=[term for term in result.terms[1:] if result.parties[term] == "alice"],
+        bob=[term for term in result.terms if result.parties[term] == "bob"],
+    )  # fmt: skip
+    assert again.nobs == result.nobs
+
+
+def test_every_flag_of_the_program_is_a_keyword() -> None:
+    said = subprocess.run([_programs.find("demo"), "vertical", "--help"], capture_output=True, text=True, check=True).stdout
+    flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([\w-]+)", said, re.MULTILINE)}
+    keywords = {name.strip("_") for name in inspect.signature(fedreg.demo.vertical).parameters}
+    # What is printed is read here, and a study that is only written has no result.
+    others = {"help", "format", "verbose", "as_study", "no_inference"}
+    assert flags - keywords == others and keywords - flags == {"inference", "progress"}
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "mapping"])
@@ -138,7 +255,7 @@ def test_tables_that_are_none_are_refused(table: pd.DataFrame) -> None:
         fit([1, 2])
     with pytest.raises(fedreg.UsageError, match="not Series"):
         fit(table.age)
-    with pytest.raises(fedreg.DataError, match=r"there is no file nowhere\.csv"):
+    with pytest.raises(fedreg.DataError, match=r"cannot open .*/nowhere\.csv: No such file"):
         fit("nowhere.csv")
     with pytest.raises(fedreg.DataError, match="the table has the column `age` twice"):
         fit(pd.concat([table, table[["age"]]], axis=1))

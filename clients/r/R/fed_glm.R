@@ -122,7 +122,9 @@ checked_formula <- function(formula) {
 checked_family <- function(family) {
     if (is.character(family) && length(family) == 1) return(family)
     if (is.function(family)) family <- family()
-    if (!inherits(family, "family")) refuse("`family` is to be a family as in `glm`: gaussian, binomial or poisson")
+    if (!inherits(family, "family")) {
+        refuse("`family` is to be a family as in `glm`: gaussian, binomial, poisson, quasibinomial or quasipoisson")
+    }
     canonical <- c(gaussian = "identity", binomial = "logit", poisson = "log", quasibinomial = "logit", quasipoisson = "log")
     if (family$family %in% names(canonical) && family$link != canonical[[family$family]]) {
         refuse("a ", family$family, " model has the link ", canonical[[family$family]], ", and not ", family$link)
@@ -135,7 +137,7 @@ checked_flags <- function(flags) {
     if (!length(flags)) return(list())
     if (is.null(names(flags)) || any(!nzchar(names(flags)))) refuse("an argument has no name: columns are dealt by `alice =` and `bob =`")
     names(flags) <- gsub("[._]", "-", names(flags))
-    ours <- c("data", "format", "alice-data", "bob-data", "match", "separator", "na-values", "decimal", "verbose")
+    ours <- c("data", "format", "alice-data", "bob-data", "match", "table", "query", "separator", "na-values", "decimal", "verbose")
     wrong <- intersect(names(flags), ours)
     if (length(wrong)) refuse("the flag --", wrong[[1]], " of the program has no place here: the table is made from `data`")
     for (name in names(flags)) {
@@ -184,8 +186,9 @@ outcome_of <- function(formula, data, family) {
         refuse("the outcome `", name, "` has ", NCOL(values), " columns: give a row for each person, or a share and `weights`")
     }
     if (length(values) != nrow(data)) refuse("the outcome has ", length(values), " values for the ", nrow(data), " rows of `data`")
-    if (identical(family, "binomial") && is.factor(values)) values <- as.integer(values != levels(values)[[1]])
-    if (identical(family, "binomial") && is.logical(values)) values <- as.integer(values)
+    binary <- family %in% c("binomial", "quasibinomial")
+    if (binary && is.factor(values)) values <- as.integer(values != levels(values)[[1]])
+    if (binary && is.logical(values)) values <- as.integer(values)
     list(name = name, values = values)
 }
 

@@ -215,6 +215,32 @@ test_that("quasi-likelihood has the dispersion and the t statistics of glm, and 
     }
 })
 
+test_that("families of quasi-likelihood are given as in glm, and their outcome may be a factor or truth values", {
+    need_programs()
+    d <- people()
+    # In the order of bytes the first level would be the other one.
+    d$state <- factor(ifelse(d$ill == 1, "ill", "well"), levels = c("well", "ill"))
+    d$truth <- d$ill == 1
+    glm <- tight(ill ~ age + bmi, data = d, family = quasibinomial)
+    for (given in list("quasibinomial", quasibinomial, quasibinomial(), quasibinomial(link = "logit"))) {
+        fit <- fed_glm(ill ~ age + bmi, d, alice = "age", family = given)
+        expect_equal(family(fit), quasibinomial(), ignore_function_env = TRUE)
+        expect_lt(largest(coef(summary(fit)), coef(summary(glm))), 1e-8)
+    }
+    for (formula in list(state ~ age + bmi, truth ~ age + bmi)) {
+        fit <- fed_glm(formula, d, alice = "age", family = quasibinomial)
+        expect_lt(largest(coef(summary(fit)), coef(summary(glm))), 1e-8)
+        expect_lt(largest(residuals(fit), residuals(glm)), 1e-7)
+    }
+    fit <- fed_glm(stays ~ age + bmi, d, alice = "age", family = quasipoisson(), weights = visits, offset = log(years))
+    glm <- tight(stays ~ age + bmi + offset(log(years)), data = d, family = quasipoisson, weights = visits)
+    expect_lt(largest(coef(summary(fit)), coef(summary(glm))), 1e-8)
+    several <- fed_glm(stays ~ age + bmi + crp, d, parties = list(clinic = "age", lab = "crp", ward = "bmi"), family = quasipoisson)
+    glm <- tight(stays ~ age + bmi + crp, data = d, family = quasipoisson)
+    at <- rownames(coef(summary(several)))
+    expect_lt(largest(coef(summary(several)), coef(summary(glm))[at, ]), 1e-8)
+})
+
 test_that("a sub-model of a sealed fit is that of glm without the columns", {
     need_programs()
     d <- people()
