@@ -4,6 +4,7 @@ mod accountants;
 mod across;
 mod anova;
 mod imports;
+mod offsets;
 mod protocol;
 mod quasi;
 mod refit;

@@ -40,6 +40,10 @@ fn assert_small(mut all: Vec<(f64, String)>) {
     assert!(bad.is_empty(), "{} of {} are off: {:#?}", bad.len(), all.len(), &bad[..bad.len().min(20)]);
 }
 
+fn other(party: &str) -> &'static str {
+    if party == "alice" { "bob" } else { "alice" }
+}
+
 fn cases() -> Vec<(Case, Sandwich)> {
     let glms: Vec<Glm> = vectors::all("glm");
     let case = |of: &Sandwich| glms.iter().find(|glm| glm.case.name == of.name).unwrap().case.clone();
@@ -57,7 +61,9 @@ fn errors_from_residuals_at_either_party_have_the_digits_of_sandwich() {
             for (fit, who) in vertical::fitted(ended).iter().zip([Role::Alice, Role::Bob]) {
                 let name = format!("{} {kind} of {sender} at {who}", case.name);
                 all.extend(off(&name, (fit, who), &of.terms, expected));
-                assert!(fit.notes.iter().any(|note| note.starts_with(&format!("standard errors: {kind}, "))), "{name}");
+                let second = format!("For them {} sent, beside a projection table, a second table", other(sender));
+                let note = fit.notes.iter().find(|note| note.starts_with(&format!("standard errors: {kind}, ")));
+                assert!(note.is_some_and(|note| note.contains(&second)), "{name}: {note:?}");
                 fits += 1;
             }
         }

@@ -24,6 +24,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
+use crate::vertical::tree_off;
+
 /// How far a fit is off the pooled one, in units of the digits that are promised for two parties.
 fn off(name: &str, fit: &VerticalFit, glm: &Glm) -> Vec<(f64, String)> {
     assert!(fit.termination.converged(), "{name} {} {:?}", fit.termination, fit.notes);
@@ -215,16 +217,54 @@ fn sealed_fits_have_the_digits(study: fn(&Case, &[&[String]], &str) -> Study<Ver
 
 #[test]
 fn what_follows_from_a_fit_of_several_parties_has_the_digits_of_r() {
-    let mut all = Vec::new();
+    let (mut all, mut curves) = (Vec::new(), 0);
     let cases: Vec<Glm> = vectors::all("glm");
     for implied in vectors::all::<Implied>("statistics") {
         let case = &cases.iter().find(|glm| glm.case.name == implied.name).unwrap().case;
         let fits = fitted(run(&study(case, 3, "all", "[fit]\ntol = 1e-11\n"), &case.file(), Faults::NONE));
         for (at, fit) in fits.iter().enumerate() {
             all.extend(implied_off(&format!("{} {at}", case.name), fit, &implied, family(&case.family), true));
-            assert_eq!(fit.performance.is_some(), at == 0 && implied.performance.is_some(), "{} {at}", case.name);
+            // All hold the outcome.
+            assert_eq!(fit.performance.is_some(), implied.performance.is_some(), "{} {at}", case.name);
+            if let (Some(got), Some(expected)) = (&fit.performance, &implied.performance) {
+                let name = format!("{} {at}", case.name);
+                tree_off(&name, &serde_json::to_value(got).unwrap(), expected, &mut all);
+                curves += 1;
+            }
         }
     }
+    assert!(curves >= 30, "{curves}");
+    assert_small(all);
+}
+
+/// The leader and others that do not hold the outcome are sent it for the fit, and say where these numbers stand.
+#[test]
+fn discrimination_and_calibration_stand_at_the_party_that_holds_the_outcome() {
+    let mut all = Vec::new();
+    let cases: Vec<Glm> = vectors::all("glm");
+    let with_curves = vectors::all::<Implied>("statistics").into_iter().filter(|implied| implied.performance.is_some());
+    for (implied, parties) in with_curves.flat_map(|implied| [(implied.clone(), 2), (implied, 3)]) {
+        let case = &cases.iter().find(|glm| glm.case.name == implied.name).unwrap().case;
+        let study = study_held_by(case, parties, ["ben", "all", "all"], "[fit]\ntol = 1e-11\n");
+        for (at, fit) in fitted(run(&study, &case.file(), Faults::NONE)).iter().enumerate() {
+            let name = format!("{} of {parties} at {at}", case.name);
+            let said: Vec<&String> = fit.notes.iter().filter(|note| note.starts_with("discrimination")).collect();
+            match (at, &fit.performance) {
+                (1, Some(got)) => {
+                    let expected = implied.performance.as_ref().unwrap();
+                    tree_off(&name, &serde_json::to_value(got).unwrap(), expected, &mut all);
+                    assert!(said.is_empty(), "{name}: {said:?}");
+                }
+                (at, got) => {
+                    assert!(at != 1 && got.is_none(), "{name}: {:?}", fit.notes);
+                    let expected =
+                        "discrimination and calibration: in the report of ben alone, which holds the outcome";
+                    assert_eq!(said, [expected], "{name}");
+                }
+            }
+        }
+    }
+    assert!(all.len() >= 1000, "{}", all.len());
     assert_small(all);
 }
 

@@ -73,7 +73,12 @@ fn coefficients_and_standard_errors_have_the_digits_of_the_pooled_glm() {
 }
 
 /// Numbers of a tree of JSON that are off what R says, in units of eight digits.
-fn tree_off(name: &str, got: &serde_json::Value, expected: &serde_json::Value, off: &mut Vec<(f64, String)>) {
+pub(crate) fn tree_off(
+    name: &str,
+    got: &serde_json::Value,
+    expected: &serde_json::Value,
+    off: &mut Vec<(f64, String)>,
+) {
     use serde_json::Value::{Array, Number, Object};
     match (got, expected) {
         (Number(a), Number(b)) => {
@@ -109,14 +114,15 @@ fn what_follows_from_a_fit_at_either_party_has_the_digits_of_r() {
             let name = format!("{} at {who}", case.name);
             worst.extend(implied_off(&name, fit, &implied, family(&case.family), true));
             blocks += 1;
-            assert_eq!(fit.performance.is_some(), who == "alice" && implied.performance.is_some(), "{name}");
+            // Both hold the outcome.
+            assert_eq!(fit.performance.is_some(), implied.performance.is_some(), "{name} {:?}", fit.notes);
             if let (Some(got), Some(expected)) = (&fit.performance, &implied.performance) {
                 tree_off(&name, &serde_json::to_value(got).unwrap(), expected, &mut worst);
                 curves += 1;
             }
         }
     }
-    assert!(blocks >= 90 && curves >= 10, "{blocks} {curves}");
+    assert!(blocks >= 90 && curves >= 20, "{blocks} {curves}");
     worst.sort_by(|a, b| b.0.total_cmp(&a.0));
     let bad: Vec<_> = worst.iter().filter(|(off, _)| !(*off <= 1.0)).collect();
     println!("worst {:?}", &worst[..5]);

@@ -13,6 +13,7 @@ use fedreg_party::config::TableFlags;
 use fedreg_party::output::Format;
 use fedreg_party::privacy::ACCOUNTANTS;
 use fedreg_proto::shell::{Values, values};
+use fedreg_proto::wizard::PlaceFlags;
 
 use crate::Failure;
 
@@ -70,8 +71,11 @@ pub(crate) struct Common {
     /// Write a study of these flags into folders for everybody, ready to be sent, and run nothing
     ///
     /// Each folder has the study, a private file, a certificate request and five lines on what to do. No row of the table is in them.
+    /// Without --hosts the addresses in them are those of this machine.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub(crate) as_study: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) places: PlaceFlags,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -82,7 +86,8 @@ pub(crate) struct Em {
     /// What is hidden
     #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
     pub(crate) model: HiddenName,
-    /// Table with all rows, CSV or Parquet; shipped data by default
+    /// Table with all rows: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...; shipped data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Columns of the points of gmm, comma-separated, quoted as in CSV; by default all
@@ -121,7 +126,8 @@ pub(crate) struct Em {
 
 #[derive(Debug, Args)]
 pub(crate) struct Features {
-    /// Table with all rows, CSV or Parquet; shipped data by default
+    /// Table with all rows: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...; shipped data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Outcome column
@@ -157,7 +163,8 @@ pub(crate) struct Features {
 
 #[derive(Debug, Args)]
 pub(crate) struct Stream {
-    /// Table with all records, CSV or Parquet; shipped data by default
+    /// Table with all records: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...; shipped data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Outcome column
@@ -268,7 +275,8 @@ pub(crate) enum LossFlag {
 
 #[derive(Debug, Args)]
 pub(crate) struct Vertical {
-    /// Table with all columns, CSV or Parquet; the shipped diabetes data by default
+    /// Table with all columns: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...; the shipped diabetes data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Match the rows of two tables that overlap in part
@@ -394,8 +402,11 @@ pub(crate) struct Vertical {
     /// Write a study of these flags into folders for everybody, ready to be sent, and run nothing
     ///
     /// Each folder has the study, a private file, a certificate request and five lines on what to do. No row of the table is in them.
+    /// Without --hosts the addresses in them are those of this machine.
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub(crate) as_study: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) places: PlaceFlags,
     /// What is printed on standard output
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -403,7 +414,8 @@ pub(crate) struct Vertical {
 
 #[derive(Debug, Args)]
 pub(crate) struct Robust {
-    /// Table with all rows, CSV or Parquet; the shipped diabetes data by default
+    /// Table with all rows: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...; the shipped diabetes data by default
     #[arg(long, value_name = "FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Outcome column

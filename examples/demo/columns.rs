@@ -1,6 +1,7 @@
 //! Who gets which columns.
 
 use fedreg_common::data::formula::{Formula, FormulaError, Term, all_known, columns, own_alone};
+use fedreg_common::data::functions::Factor;
 use fedreg_common::data::{syntax, unknown};
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
@@ -70,7 +71,7 @@ impl Own {
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let refused = |error| Failure::new(Exit::Data, anyhow::anyhow!("{flag}: {error}"));
         all_known(text, &formula.terms(&[], &[]), &header).map_err(refused)?;
-        let offsets: Vec<Term> = formula.offsets.iter().map(Term::column).collect();
+        let offsets: Vec<Term> = formula.offsets.iter().map(|offset| Term { factors: vec![offset.clone()] }).collect();
         all_known(text, &offsets, &header)
             .map_err(|error| refused(FormulaError { at: formula.places.offset, ..error }))?;
         Ok(Own::Formula(text.to_string()))
@@ -106,7 +107,10 @@ impl Own {
     pub(crate) fn offsets(&self) -> Vec<String> {
         match self {
             Own::Columns(_) => Vec::new(),
-            Own::Formula(text) => Formula::parse(text).map(|formula| formula.offsets).unwrap_or_default(),
+            Own::Formula(text) => {
+                let offsets = Formula::parse(text).map(|formula| formula.offsets).unwrap_or_default();
+                offsets.iter().flat_map(Factor::columns).map(str::to_string).collect()
+            }
         }
     }
 
@@ -256,6 +260,8 @@ mod tests {
         // What is an offset is no term.
         assert_eq!(formula("~ . + offset(c)", "b").unwrap(), Own::Formula("~ a + offset(c)".to_string()));
         assert_eq!(formula("~ .", "~ b + offset(c)").unwrap(), Own::Formula("~ a".to_string()));
+        assert_eq!(formula("~ .", "~ b + offset(log(c))").unwrap(), Own::Formula("~ a".to_string()));
+        assert_eq!(formula("~ .^2", "~ b").unwrap(), Own::Formula("~ (a + c)^2".to_string()));
         assert_eq!(names(Some("~ a + offset(b)"), None), ("a".to_string(), "c".to_string()));
         for (alice, bob, says) in [
             ("~ .", "a,b,c", "--alice: `.` stands for no column"),

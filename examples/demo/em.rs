@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
         return Err(Failure::usage("--model gmm has points and no outcome: give --columns"));
     }
     let known = known(model);
-    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let scene = Place::of(&common.out, common.as_study.as_deref(), &common.places)?;
     let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Em, call: String) -> Result<Exit, Failure> {
     study.em = Some(terms);
     let all: Vec<usize> = (0..usize::try_from(rows.count).unwrap_or(0)).collect();
     if let Some(dir) = &common.as_study {
-        return as_study(dir, &study, None);
+        return as_study((dir, &common.places), &study, None);
     }
     let own = sites::rehearse(place, "demo em", &study, &rows, &all)?;
     let mut more = Vec::new();

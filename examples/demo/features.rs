@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
             "--release none sends statistics without noise: use --mode plain, or another release",
         ));
     }
-    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let scene = Place::of(&common.out, common.as_study.as_deref(), &common.places)?;
     let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Features, call: String) -> Result<Exit, Failure> {
         consolidation: arguments.consolidation.clone(),
     });
     if let Some(dir) = &common.as_study {
-        return as_study(dir, &study, None);
+        return as_study((dir, &common.places), &study, None);
     }
     let own = sites::rehearse(place, "demo features", &study, &rows, &shared)?;
     let mut merged = Report { role: None, call, ..own };

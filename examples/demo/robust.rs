@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
     common.check()?;
     common.mode.check(&[("--bounds", common.bounds.is_some())])?;
-    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let scene = Place::of(&common.out, common.as_study.as_deref(), &common.places)?;
     let place = scene.folder();
     let shipped = arguments.data.is_none();
     let outcome = arguments.outcome.as_deref().unwrap_or(DIABETES.outcome);
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Robust, call: String) -> Result<Exit, Failure> {
     }
     let file = study(arguments, &table)?;
     if let Some(dir) = &common.as_study {
-        return as_study(dir, &file, None);
+        return as_study((dir, &common.places), &file, None);
     }
     let parsed = Study::try_from(file.clone()).map_err(Failure::usage)?;
     let Some(study) = parsed.sites() else {

@@ -27,11 +27,11 @@ use crate::vertical::{LOOSENED, Source, guarantee, look, programme as of_two, re
 
 /// Runs a study of the parties that `--parties` names.
 pub(crate) fn run(arguments: &Vertical, parties: &[(Role, String)], call: String) -> Result<Exit, Failure> {
-    let scene = Place::of(&arguments.out, arguments.as_study.as_deref())?;
+    let scene = Place::of(&arguments.out, arguments.as_study.as_deref(), &arguments.places)?;
     let folder = scene.folder();
     let (source, file) = script(arguments, parties, folder)?;
     if let Some(dir) = &arguments.as_study {
-        return as_study(dir, &file, None);
+        return as_study((dir, &arguments.places), &file, None);
     }
     let out = folder.path().to_path_buf();
     let play = Play::set(arguments, folder, source, file)?;

@@ -12,7 +12,7 @@ use fedreg_party::config::MatchConfig;
 use fedreg_party::output::{Folder, OutputError, print};
 use fedreg_proto::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
 use fedreg_proto::files::TlsTerms;
-use fedreg_proto::wizard::{self, Outline, WizardError};
+use fedreg_proto::wizard::{self, PlaceFlags, WizardError};
 
 use crate::Failure;
 use crate::processes::Process;
@@ -35,8 +35,11 @@ pub(crate) struct Place {
 
 impl Place {
     /// Makes the folder.
-    pub(crate) fn of(out: &Path, as_study: Option<&Path>) -> Result<Place, Failure> {
+    pub(crate) fn of(out: &Path, as_study: Option<&Path>, places: &PlaceFlags) -> Result<Place, Failure> {
         let passing = as_study.is_some();
+        if places.are_given() && !passing {
+            return Err(Failure::usage("--hosts and --ports need --as-study: a rehearsal meets on this machine"));
+        }
         let path = match passing {
             true => std::env::temp_dir().join(format!("fedreg-as-study-{}", std::process::id())),
             false => absolute(out)?,
@@ -59,11 +62,16 @@ impl Drop for Place {
     }
 }
 
-/// Writes a rehearsal's study into folders for everybody, ready to be sent. No row of the rehearsal's table is in them.
-pub(crate) fn as_study(dir: &Path, file: &StudyFile, matching: Option<&[MatchConfig; 2]>) -> Result<Exit, Failure> {
+/// Writes a rehearsal's study into folders for everybody, ready to be sent where places are named. No row of the rehearsal's table is in
+/// them.
+pub(crate) fn as_study(
+    (dir, places): (&Path, &PlaceFlags),
+    file: &StudyFile,
+    matching: Option<&[MatchConfig; 2]>,
+) -> Result<Exit, Failure> {
     let wrong = |error: WizardError| Failure::new(error.exit(), error);
     let name = dir.file_name().map_or_else(|| "study".to_string(), |name| name.to_string_lossy().into_owned());
-    let mut outline = Outline::on_one_machine(StudyFile { id: name, ..file.clone() });
+    let mut outline = wizard::placed(StudyFile { id: name, ..file.clone() }, places).map_err(wrong)?;
     for (role, config) in [Role::Alice, Role::Bob].into_iter().zip(matching.into_iter().flatten()) {
         let section = toml::Value::try_from(config)
             .context("the keys of the match cannot be written")

@@ -19,7 +19,7 @@ const SHIPPED: Shipped = Shipped {
 pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
     let common = &arguments.common;
     common.check()?;
-    let scene = Place::of(&common.out, common.as_study.as_deref())?;
+    let scene = Place::of(&common.out, common.as_study.as_deref(), &common.places)?;
     let place = scene.folder();
     let asked = Asked {
         data: arguments.data.as_deref(),
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Stream, call: String) -> Result<Exit, Failure> {
     });
     let all: Vec<usize> = (0..usize::try_from(rows.count).unwrap_or(0)).collect();
     if let Some(dir) = &common.as_study {
-        return as_study(dir, &study, None);
+        return as_study((dir, &common.places), &study, None);
     }
     let own = sites::rehearse(place, "demo stream", &study, &rows, &all)?;
     let mut merged = Report { role: None, call, ..own };

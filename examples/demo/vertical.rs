@@ -68,11 +68,11 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     if let Some(parties) = named(arguments)?.filter(|parties| two(parties).is_none()) {
         return several::run(arguments, &parties, call);
     }
-    let scene = Place::of(&arguments.out, arguments.as_study.as_deref())?;
+    let scene = Place::of(&arguments.out, arguments.as_study.as_deref(), &arguments.places)?;
     let folder = scene.folder();
     let script = Script::of(arguments, folder)?;
     if let Some(dir) = &arguments.as_study {
-        return as_study(dir, &script.study, script.matching.as_ref());
+        return as_study((dir, &arguments.places), &script.study, script.matching.as_ref());
     }
     let out = folder.path().to_path_buf();
     let play = Play::on_stage(arguments, folder, script)?;

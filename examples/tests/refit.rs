@@ -165,6 +165,46 @@ fn a_sealed_fit_leaves_sub_models_that_a_plain_fit_of_these_columns_confirms() {
     assert!(csv.printed.starts_with("term,party,estimate") && csv.printed.lines().count() == 3, "{}", csv.printed);
 }
 
+/// The numbers are those of R: `lm` on the same rows, and `(L b - r)'(L V L')^-1 (L b - r) / rows of L`, as `car::linearHypothesis`.
+#[test]
+fn test_linear_tests_hypotheses_about_coefficients_that_the_report_has_covariances_of() {
+    let test = |report: &Path, hypotheses: &[&str]| {
+        // What stands behind the report is a hypothesis.
+        let words = ["--role", "alice", "test", "linear", "--format", "json", report.to_str().unwrap()];
+        run(&[&words[..], hypotheses].concat())
+    };
+    let numbers = |said: &Said| -> Value {
+        assert_eq!(said.code, 0, "{}", said.said);
+        serde_json::from_str(&said.printed).unwrap()
+    };
+    let apart = Rehearsal::of(&[]);
+    let report = apart.path("out/alice/report.json");
+    let two = numbers(&test(&report, &["age - 2*bmi = 0.1", "sex = 0"]));
+    assert_close(&two["test"]["statistic"], &json!(44.158_389_741_243_8), "F");
+    assert_close(&two["distances"][0], &json!(-11.342_285_408_071), "distance");
+    assert_close(&two["std_errors"][0], &json!(1.449_294_082_725_85), "standard error");
+    assert_eq!((&two["test"]["df"], &two["test"]["df_residual"]), (&json!(2), &json!(431)), "{two}");
+    assert!((two["test"]["p_value"].as_f64().unwrap() / 3.582_442_094_798_12e-18 - 1.0).abs() < 1e-6, "{two}");
+    let words = test(&report, &["sex = 0"]);
+    assert!(words.code == 0 && !words.printed.contains("NaN"), "{}", words.said);
+    // A coefficient of the other party has no covariances here, and none with those of this party anywhere.
+    let merged = apart.path("out/report.json");
+    for (report, hypothesis, code, why) in [
+        (&report, "age - 2*", 2, "age - 2*"),
+        (&report, "bmi - 0.1*s5 = 0", 2, "no coefficient with an estimate stands behind `0.1*`"),
+        (&merged, "bmi - 0.1*s5 = 0", 65, "the covariance of `bmi` of alice with `s5` of bob is in no report"),
+    ] {
+        let said = test(report, &[hypothesis]);
+        assert!(said.code == code && said.printed.is_empty() && said.said.contains(why), "{} {}", said.code, said.said);
+    }
+    let shared = Rehearsal::of(&["--share-covariance"]);
+    for role in ["alice", "bob"] {
+        let one = numbers(&test(&shared.path(&format!("out/{role}/report.json")), &["bmi - 0.1*s5 = 0"]));
+        assert_close(&one["test"]["statistic"], &json!(0.472_070_544_445_437), "F");
+        assert_close(&one["test"]["p_value"], &json!(0.492_405_679_883_788), "p");
+    }
+}
+
 #[test]
 fn a_private_fit_leaves_sub_models_at_both_parties_that_cost_nothing() {
     let private = Rehearsal::of(&["--mode", "private", "--epsilon", "3"]);

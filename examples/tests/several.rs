@@ -334,6 +334,29 @@ fn two_parties_by_names_of_their_own_have_every_fit_of_alice_and_bob() {
     }
 }
 
+/// The leader of two sends the outcome back, or predictions that contain it: its holder is told nothing.
+#[test]
+fn an_outcome_that_comes_back_to_its_holder_is_no_disclosure() {
+    let world = World::new();
+    table_of_two(&world);
+    let (data, out) = (world.path("two.csv"), world.path("out"));
+    let named = ["--parties", "ward=a,b;insurer=c,d", "--leader", "ward", "--outcome-at", "insurer"];
+    let fixed = ["vertical", "--data", data.to_str().unwrap(), "--id", "id", "--out", out.to_str().unwrap()];
+    for (outcome, flags) in [("event", "--family binomial"), ("y", ""), ("y", "--lambda path")] {
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let output = demo(&[&fixed[..], &named, &["--outcome", outcome], &flags].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.starts_with("Result:") && words.contains("Seen: insurer can reconstruct "), "{text}");
+        assert!(words.contains(&format!("ward can reconstruct {outcome}")), "{text}");
+        assert!(!words.contains(&format!("insurer can reconstruct {outcome}")), "{text}");
+        let report = read(&world, "out/ward/report.json");
+        let columns = report["disclosure"]["columns"].as_array().unwrap();
+        assert_eq!(columns.iter().map(|column| column["term"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
+    }
+}
+
 #[test]
 fn three_programs_meet_at_the_leader_and_each_keeps_its_part_of_the_model() {
     let world = three();

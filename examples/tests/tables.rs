@@ -578,6 +578,8 @@ fn a_table_of_a_data_base_gives_the_fit_of_the_same_rows_in_csv() {
         (&*folder.out("cohort.db"), &[], 2, "this is an SQLite file: state it as sqlite:"),
         ("postgres://ana:secret@db.example/cohort", &["--table", "visits"], 2, "an address must hold no password"),
         ("s3://key:secret@bucket/cohort.csv", &[], 2, "an address must hold no password"),
+        ("host=db.example user=ana password=secret dbname=x", &[], 2, "an address must hold no password"),
+        ("postgres:ana:secret@db.example/cohort", &[], 2, "an address must hold no password"),
         (&*folder.out("part-*.parquet"), &[], 65, "no file has such a path"),
     ] {
         let (code, said) = folder.vertical(place, &[&more[..], chosen].concat());

@@ -364,6 +364,43 @@ fn every_rehearsal_becomes_files_that_its_programs_read() {
     }
 }
 
+/// The private file of a party, and line 2 of its README.
+fn of_bob(dir: &Path) -> (String, String) {
+    let read = |name: &str| fs::read_to_string(dir.join("bob").join(name)).unwrap();
+    (read("bob.toml"), read("README.md").lines().nth(1).unwrap().to_string())
+}
+
+#[test]
+fn a_study_of_a_rehearsal_names_the_machines_or_says_that_it_does_not() {
+    let desk = Desk::new();
+    let flags = "--hosts 'coordinator=registry.example;alice=north.example' --ports 'alice=7201'";
+    let said = desk.done(desk.folder.path(), &format!("'{DEMO}' vertical --mode sealed --as-study there {flags}"));
+    assert!(!said.contains("localhost"), "{said}");
+    let (file, line) = of_bob(&desk.path("there"));
+    assert!(file.contains("coordinator = \"registry.example:7100\"") && !line.contains("this machine"), "{file}{line}");
+    assert!(file.contains("connect = \"north.example:7201\""), "{file}");
+    parsed(&desk.path("there"));
+    let said = desk.done(desk.folder.path(), &format!("'{DEMO}' vertical --mode sealed --as-study here"));
+    assert!(said.contains("addresses are those of this machine (localhost)") && said.contains("--hosts"), "{said}");
+    let (file, line) = of_bob(&desk.path("here"));
+    assert!(file.contains("connect = \"localhost:7101\""), "{file}");
+    assert!(
+        line.contains("this machine (localhost)") && line.ends_with("`coordinator` and `connect` in bob.toml."),
+        "{line}"
+    );
+    for (line, says) in [
+        ("vertical --ports 'alice=7201'", "--hosts and --ports need --as-study"),
+        ("robust --hosts 'coordinator=a'", "--hosts and --ports need --as-study"),
+        ("vertical --as-study new --hosts 'coordinator=a'", "--hosts is missing"),
+        ("robust --as-study new --hosts 'coordinator=a' --ports 'worker-1=7'", "--ports: worker-1 listens nowhere"),
+    ] {
+        let output = desk.run(&format!("'{DEMO}' {line}"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(says), "{line}: {said}");
+    }
+    assert!(!desk.path("new").exists());
+}
+
 #[test]
 fn every_program_explains_the_same_study_in_the_same_words() {
     let desk = Desk::new();

@@ -9,7 +9,7 @@ use fedreg_common::glm::{Family, StatedFamily};
 use fedreg_common::id::Role;
 use fedreg_common::privacy::release::Declaration;
 use fedreg_common::report::{INTERCEPT, MatchReport, Opened};
-use fedreg_common::study::{Acceleration, Lambda, Study, Vertical, VerticalGuarantee};
+use fedreg_common::study::{Acceleration, ErrorKind, Lambda, Study, Vertical, VerticalGuarantee};
 use serde::Serialize;
 
 use crate::alignment;
@@ -312,11 +312,13 @@ impl<'a> Forecast<'a> {
         self.own * (self.own + self.peer)
     }
 
-    /// Numbers in the projection tables that this party returns: to each of several, one beside the blocks before it and one beside all.
+    /// Numbers in the projection tables that this party returns: to each of several, one beside the blocks before it and one beside all; and for
+    /// errors from residuals one more.
     fn projected(&self) -> u64 {
+        let more = u64::from(!self.study.method.inference.errors.is_model());
         match self.leads_several() {
-            true => self.others.iter().map(|columns| 2 * columns * columns + 2 * columns).sum(),
-            false => self.peer * self.peer + 2 * self.peer,
+            true => self.others.iter().map(|columns| (2 + more) * columns * columns + 2 * columns).sum(),
+            false => (1 + more) * self.peer * self.peer + 2 * self.peer,
         }
     }
 
@@ -336,6 +338,7 @@ impl<'a> Forecast<'a> {
             .filter(|declaration| {
                 !matches!(declaration, Declaration::Basis | Declaration::ProjectionTable) || self.basis()
             })
+            .filter(|declaration| !self.reveals().told(**declaration).is_empty())
             .map(|declaration| self.leaving(*declaration))
             .chain(self.outcome_within_predictions())
             .collect()
@@ -385,7 +388,8 @@ impl<'a> Forecast<'a> {
             }
             Declaration::Summary => "a few numbers a message".to_string(),
             Declaration::Outcome | Declaration::Weights | Declaration::Offset => {
-                format!("one vector of {rows} values{}", if self.leads_several() { " to each" } else { "" })
+                let to = self.reveals().receivers(declaration).map_or_else(String::new, |to| format!(", to {to}"));
+                format!("one vector of {rows} values{to}")
             }
             Declaration::Basis => {
                 let to = self.study.leader_of_several().map_or_else(String::new, |leader| format!(", to {leader}"));
@@ -394,7 +398,12 @@ impl<'a> Forecast<'a> {
             Declaration::ProjectionTable if self.leads_several() => {
                 format!("tables of {} numbers in all, to each party those of its own columns", self.projected())
             }
-            Declaration::ProjectionTable => format!("a table of about {peer} x {peer}"),
+            Declaration::ProjectionTable => match self.study.method.inference.errors {
+                ErrorKind::Model => format!("a table of about {peer} x {peer}"),
+                kind @ (ErrorKind::Hc0 | ErrorKind::Hc1 | ErrorKind::Hc2 | ErrorKind::Hc3) => {
+                    format!("two tables of about {peer} x {peer}, the second for {} errors", kind.name())
+                }
+            },
             Declaration::MissingRows if self.leads_several() => format!("{rows} bits to each"),
             Declaration::MissingRows => format!("{rows} bits"),
             Declaration::Membership => {
@@ -443,5 +452,63 @@ impl<'a> Forecast<'a> {
             lines.push(format!("at least {least} rows must take part"));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREE: &str = "id = \"three\"\nleader = \"a\"\n[parties.a]\ncertificate = \"x\"\ncolumns = [\"x1\", \"x2\"]\n\
+                         [parties.b]\ncertificate = \"y\"\ncolumns = [\"x3\"]\n[parties.c]\ncertificate = \"z\"\ncolumns = [\"x4\"]\n";
+    const TWO: &str = "id = \"two\"\nleader = \"a\"\n[parties.a]\ncertificate = \"x\"\ncolumns = [\"x1\", \"x2\"]\n\
+                       [parties.b]\ncertificate = \"y\"\ncolumns = [\"x3\"]\n";
+    const CONFIG: &str = "study = \"study.toml\"\ncoordinator = \"c:1\"\nstate = \"state\"\n[data]\nfile = \"data.csv\"\n[tls]\n\
+                          authority = \"a.pem\"\ncertificate = \"b.pem\"\nkey = \"b.key\"\n";
+    const ALONE: &str = "[outcome]\ncolumn = \"y\"\nheld_by = \"b\"\n[model]\nfamily = \"binomial\"\n";
+
+    /// What leaves a party that has two terms of 100 rows, how much of each kind, and the bytes.
+    fn leaves(head: &str, more: &str, role: &str) -> (Vec<(&'static str, String)>, u64) {
+        let study = Study::parse(&format!("{head}{more}")).unwrap().vertical().unwrap();
+        let config: Config = toml::from_str(CONFIG).unwrap();
+        let forecast = Forecast::new(role.parse().unwrap(), &config, &study, 100, 2);
+        let leaves = forecast.leaves().into_iter().map(|leaving| (leaving.what, leaving.amount)).collect();
+        (leaves, forecast.bytes().unwrap())
+    }
+
+    fn amount(leaves: &[(&'static str, String)], what: &str) -> Option<String> {
+        leaves.iter().find(|(kind, _)| *kind == what).map(|(_, amount)| amount.clone())
+    }
+
+    #[test]
+    fn a_check_says_who_gets_an_outcome_that_goes_on() {
+        let outcome = |head: &str, role: &str| amount(&leaves(head, ALONE, role).0, "outcome");
+        let on = "one vector of 100 values, to a, who sends it on to all others";
+        assert_eq!(outcome(THREE, "b").as_deref(), Some(on));
+        assert_eq!(outcome(THREE, "a").as_deref(), Some("one vector of 100 values, to c"));
+        assert_eq!(outcome(THREE, "c"), None);
+        // What comes back to its holder tells it nothing.
+        assert_eq!(outcome(TWO, "b").as_deref(), Some("one vector of 100 values"));
+        assert_eq!(outcome(TWO, "a"), None);
+        let own = ALONE.replace("\"b\"", "\"a\"");
+        let whole = amount(&leaves(THREE, &own, "a").0, "outcome");
+        assert_eq!(whole.as_deref(), Some("one vector of 100 values, to each of the others"));
+    }
+
+    #[test]
+    fn errors_from_residuals_are_counted_with_their_table() {
+        let outcome = "[outcome]\ncolumn = \"y\"\n";
+        let robust = format!("{outcome}[inference]\nerrors = \"HC3\"\n");
+        // Of two parties the first, which has the intercept and two columns, sends its basis.
+        let ((model, bytes), (errors, more)) = (leaves(TWO, outcome, "b"), leaves(TWO, &robust, "b"));
+        assert_eq!(amount(&model, "projection table").as_deref(), Some("a table of about 3 x 3"));
+        let two = "two tables of about 3 x 3, the second for HC3 errors";
+        assert_eq!((amount(&errors, "projection table").as_deref(), more - bytes), (Some(two), 8 * 9));
+        assert_eq!(leaves(TWO, outcome, "a").1, leaves(TWO, &robust, "a").1);
+        // The leader of several returns one more to each of the two others, of a column each.
+        let ((_, bytes), (errors, more)) = (leaves(THREE, outcome, "a"), leaves(THREE, &robust, "a"));
+        assert_eq!(more - bytes, 8 * 2);
+        let ten = "tables of 10 numbers in all, to each party those of its own columns";
+        assert_eq!(amount(&errors, "projection table").as_deref(), Some(ten));
     }
 }

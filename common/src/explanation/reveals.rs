@@ -3,7 +3,9 @@
 use crate::glm::Family;
 use crate::id::Role;
 use crate::privacy::release::Declaration;
-use crate::study::{Study, Vertical, VerticalGuarantee};
+use crate::study::{HeldColumn, Study, Vertical, VerticalGuarantee};
+
+use super::listed;
 
 /// A party of a study, and what its values are looked at for.
 #[derive(Debug, Clone, Copy)]
@@ -48,13 +50,7 @@ impl<'a> Reveals<'a> {
                 "the span of the columns, in full, after the first round: also where the fit then fails"
             }
             Declaration::Basis => "the span of the columns, in full",
-            Declaration::ProjectionTable if self.leads_several() => {
-                "how the columns of a party relate to those of all others together"
-            }
-            Declaration::ProjectionTable if self.study.has_errors_first() => {
-                "how the columns relate to the other party's, after the first round: also where the fit then fails"
-            }
-            Declaration::ProjectionTable => "how the columns relate to the other party's",
+            Declaration::ProjectionTable => self.projection_table(),
             Declaration::MissingRows if self.leads_several() => "which rows have a missing value at any other party",
             Declaration::MissingRows => "which rows have a missing value here",
             Declaration::Membership => {
@@ -80,6 +76,67 @@ impl<'a> Reveals<'a> {
             | Declaration::FeatureSolution
             | Declaration::RecordUpdate => "",
         }
+    }
+
+    /// What can be learnt from a projection table, and from the second one that errors from residuals need.
+    fn projection_table(&self) -> &'static str {
+        let of_residuals = !self.study.method.inference.errors.is_model();
+        match (self.leads_several(), self.study.has_errors_first(), of_residuals) {
+            (true, _, false) => "how the columns of a party relate to those of all others together",
+            (true, _, true) => {
+                "how the columns of a party relate to those of all others together; and for errors from residuals a table of squared residuals \
+                 times products of columns, in coordinates of its basis"
+            }
+            (false, true, false) => {
+                "how the columns relate to the other party's, after the first round: also where the fit then fails"
+            }
+            (false, true, true) => {
+                "how the columns relate to the other party's, and for errors from residuals a table of squared residuals times products of \
+                 columns, in coordinates of the basis, after the first round: also where the fit then fails"
+            }
+            (false, false, false) => "how the columns relate to the other party's",
+            (false, false, true) => {
+                "how the columns relate to the other party's; and for errors from residuals a table of squared residuals times products of \
+                 columns, in coordinates of the basis"
+            }
+        }
+    }
+
+    /// The column that leaves whole as a kind of value; none of other kinds.
+    fn whole(&self, declaration: Declaration) -> Option<&'a HeldColumn> {
+        let method = &self.study.method;
+        let columns = [
+            (Declaration::Outcome, Some(&method.outcome)),
+            (Declaration::Weights, method.weights.as_ref()),
+            (Declaration::Offset, method.offset.as_ref()),
+        ];
+        columns.into_iter().find(|(kind, _)| *kind == declaration)?.1
+    }
+
+    /// Those who are told something by a kind of value: all who are sent it but whoever holds the column itself. The leader sends a column that
+    /// it was sent to everybody, its holder among them.
+    pub fn told(&self, declaration: Declaration) -> Vec<Role> {
+        let column = self.whole(declaration);
+        let holds = |peer: &Role| column.is_some_and(|column| self.study.has(*peer, column));
+        self.study.peers(self.role).into_iter().filter(|peer| !holds(peer)).collect()
+    }
+
+    /// Of several parties, who gets a column that leaves whole, in words; none of two parties and of other kinds of values.
+    pub fn receivers(&self, declaration: Declaration) -> Option<String> {
+        let leader = self.study.leader_of_several()?;
+        self.whole(declaration)?;
+        if leader == self.role {
+            let told = self.told(declaration);
+            let names: Vec<String> = told.iter().map(Role::to_string).collect();
+            let all = names.len() == self.study.peers(self.role).len();
+            return Some(if all { "each of the others".to_string() } else { listed(&names) });
+        }
+        // What the leader was sent it holds as if it were its own.
+        let goes_on = self.study.disclosures(leader).allows(declaration);
+        Some(match goes_on {
+            true => format!("{leader}, who sends it on to all others"),
+            false => format!("{leader}, whose partial predictions to all others contain it"),
+        })
     }
 
     /// What can be learnt from the tables that open.
@@ -158,6 +215,7 @@ impl<'a> Reveals<'a> {
         }
         let alone = self.study.method.outcome.held_by.is_alone();
         let within = self.study.is_first(self.role) && alone && !self.study.sends_outcome();
+        let within = within && !self.told(Declaration::Outcome).is_empty();
         within.then_some(
             "with the first one the outcome up to the fit's own error; with one more than there are columns every value",
         )

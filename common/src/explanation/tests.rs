@@ -314,3 +314,96 @@ fn check_and_explanation_say_the_same_of_what_leaves() {
     assert_eq!(share.reveals, NoisedKind::Share.reveals(false));
     assert_eq!(Mechanism::default(), Mechanism::Residual);
 }
+
+/// Three parties of a plain study, of which another than the leader holds the outcome alone.
+fn of_three(family: &str, more: &str) -> Explanation {
+    let outcome = format!("[outcome]\ncolumn = \"y\"\nheld_by = \"dave\"\n[model]\nfamily = \"{family}\"\n");
+    study(&format!("mode = \"plain\"\n{THREE}"), &format!("{outcome}{more}")).explanation()
+}
+
+fn member<'a>(about: &'a Explanation, name: &str) -> &'a Member {
+    about.members.iter().find(|member| member.name == name).unwrap()
+}
+
+/// To whom a kind of value of a party goes; empty where none leaves.
+fn to<'a>(about: &'a Explanation, name: &str, what: &str) -> &'a str {
+    let leaves = member(about, name).leaves.iter().find(|leaves| leaves.what == what);
+    leaves.map_or("", |leaves| leaves.to.as_str())
+}
+
+#[test]
+fn everybody_who_gets_a_column_that_one_of_several_holds_alone_is_told_of_it() {
+    let learns = |about: &Explanation, name: &str| member(about, name).learns.join("\n");
+    let every = "the outcome of every row";
+    for family in ["binomial", "poisson"] {
+        let more = "[weights]\ncolumn = \"w\"\nheld_by = \"erin\"\n[offset]\ncolumn = \"o\"\nheld_by = \"dave\"\n";
+        let about = of_three(family, more);
+        assert_eq!(to(&about, "dave", "outcome"), "carol, who sends it on to all others");
+        assert_eq!(to(&about, "carol", "outcome"), "erin");
+        assert_eq!(to(&about, "erin", "weights"), "carol, who sends it on to all others");
+        assert_eq!(to(&about, "carol", "weights"), "dave");
+        assert_eq!(to(&about, "dave", "offset"), "carol, whose partial predictions to all others contain it");
+        assert!(learns(&about, "carol").contains(every) && learns(&about, "erin").contains(every));
+        assert!(!learns(&about, "dave").contains(every) && learns(&about, "dave").contains("the weight of every row"));
+        assert!(!learns(&about, "erin").contains("the weight of every row"));
+    }
+    // A gaussian outcome goes on in sums, and says no less.
+    let about = of_three("gaussian", "");
+    assert_eq!(to(&about, "dave", "outcome"), "carol, whose partial predictions to all others contain it");
+    assert_eq!(to(&about, "carol", "outcome, in predictions"), "erin");
+    assert!(learns(&about, "carol").contains(every) && !learns(&about, "erin").contains(every));
+    let within = "the outcome, which the partial predictions of carol contain: with the first one the outcome";
+    assert!(learns(&about, "erin").contains(within) && !learns(&about, "dave").contains("the outcome"));
+    // That of the leader goes to both.
+    let outcome = "[outcome]\ncolumn = \"y\"\nheld_by = \"carol\"\n[model]\nfamily = \"binomial\"\n";
+    let about = study(&format!("mode = \"plain\"\n{THREE}"), outcome).explanation();
+    assert_eq!(to(&about, "carol", "outcome"), "each of the others");
+    assert!(["dave", "erin"].iter().all(|name| learns(&about, name).contains(every)));
+    // Of two parties the other.
+    let about = study(&format!("mode = \"plain\"\n{TWO}"), &outcome.replace("carol", "alice")).explanation();
+    assert!(learns(&about, "bob").contains(every) && !learns(&about, "alice").contains(every));
+}
+
+#[test]
+fn what_comes_back_to_its_holder_is_no_disclosure() {
+    let two = "mode = \"plain\"\nid = \"two\"\nleader = \"north\"\n[parties.north]\ncertificate = \"x\"\ncolumns = [\"a\"]\n\
+               [parties.south]\ncertificate = \"y\"\ncolumns = [\"b\"]\n[outcome]\ncolumn = \"y\"\nheld_by = \"south\"\n";
+    for more in [
+        "",
+        "[model]\nfamily = \"binomial\"\n",
+        "[model]\nfamily = \"poisson\"\n[weights]\ncolumn = \"w\"\nheld_by = \"south\"\n",
+        "[penalty]\nlambda = \"path\"\n[offset]\ncolumn = \"o\"\nheld_by = \"south\"\n",
+    ] {
+        let about = study(two, more).explanation();
+        assert_eq!(to(&about, "south", "outcome"), "north", "{more}");
+        let north = &member(&about, "north").leaves;
+        let back = ["outcome", "outcome, in predictions", "weights", "offset"];
+        assert!(north.len() >= 2 && !north.iter().any(|leaves| back.contains(&leaves.what.as_str())), "{north:?}");
+    }
+}
+
+#[test]
+fn errors_from_residuals_are_said_to_need_a_table_of_their_own() {
+    let second = "squared residuals times products";
+    let table = |head: &str, at: usize, errors: &str| {
+        let about = study(&format!("mode = \"plain\"\n{head}"), &format!("{BOTH}{errors}")).explanation();
+        let leaves = &about.members[at].leaves;
+        leaves.iter().find(|leaves| leaves.what.starts_with("projection table")).unwrap().reveals.clone()
+    };
+    for (head, at) in [(TWO, 1), (THREE, 0)] {
+        assert!(!table(head, at, "").contains(second));
+        for more in ["", "when = \"after\"\n"].into_iter().filter(|more| head == TWO || more.is_empty()) {
+            let words = table(head, at, &format!("[inference]\nerrors = \"HC3\"\n{more}"));
+            assert!(words.contains(second), "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_family_has_its_own_name_in_an_explanation() {
+    for family in ["gaussian", "binomial", "poisson", "quasibinomial", "quasipoisson"] {
+        let about = study(&format!("mode = \"plain\"\n{TWO}"), &format!("{BOTH}[model]\nfamily = \"{family}\"\n"));
+        let model = about.explanation().model;
+        assert!(model.starts_with(&format!("one {family} regression of")), "{model}");
+    }
+}

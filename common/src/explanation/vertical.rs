@@ -54,7 +54,7 @@ impl View<'_> {
         let penalty = if method.penalty.is_some() { " with a penalty" } else { "" };
         format!(
             "one {} regression of `{}`{penalty} on columns that {} hold about the same people; no table leaves its institution",
-            method.family,
+            method.stated_family(),
             method.outcome.column,
             listed(&names)
         )
@@ -99,10 +99,11 @@ impl View<'_> {
             VerticalGuarantee::Plain => {
                 let within = reveals.outcome_within_predictions().map(|reveals| Leaves {
                     what: "outcome, in predictions".to_string(),
-                    to: self.receiver(role, Declaration::PartialPrediction),
+                    to: self.receiver(role, Declaration::Outcome),
                     reveals: reveals.to_string(),
                 });
-                declared.declared().iter().map(one).chain(within).collect()
+                let told = |declaration: &&Declaration| !reveals.told(**declaration).is_empty();
+                declared.declared().iter().filter(told).map(one).chain(within).collect()
             }
             VerticalGuarantee::Sealed(_) => declared.declared().iter().map(one).collect(),
             VerticalGuarantee::Private(terms) => {
@@ -137,6 +138,9 @@ impl View<'_> {
             let scored = declaration == Declaration::Prediction;
             return if scored { study.result_to() } else { study.peer(role) }.to_string();
         };
+        if let Some(receivers) = Reveals::of(study, role, false).receivers(declaration) {
+            return receivers;
+        }
         if leader == role {
             return "each of the others".to_string();
         }
@@ -189,18 +193,21 @@ impl View<'_> {
     fn learns(&self, role: Role) -> Vec<String> {
         let leads = self.study.is_first(role);
         match &self.study.guarantee {
-            VerticalGuarantee::Plain => match (self.several, leads) {
-                (false, _) => vec![format!("of a column of {}: {}", self.study.peer(role), self.facts.learnt)],
-                (true, true) => vec![format!(
-                    "of a column of each of the others, whose partial predictions it sees singly: {}",
-                    self.facts.learnt
-                )],
-                (true, false) => vec![
-                    "sums of all blocks but its own: they hide each of them less and less with every round; and which rows lack a value \
-                     somewhere"
-                        .to_string(),
-                ],
-            },
+            VerticalGuarantee::Plain => {
+                let of_columns = match (self.several, leads) {
+                    (false, _) => format!("of a column of {}: {}", self.study.peer(role), self.facts.learnt),
+                    (true, true) => format!(
+                        "of a column of each of the others, whose partial predictions it sees singly: {}",
+                        self.facts.learnt
+                    ),
+                    (true, false) => {
+                        "sums of all blocks but its own: they hide each of them less and less with every round; and which rows lack a value \
+                         somewhere"
+                            .to_string()
+                    }
+                };
+                std::iter::once(of_columns).chain(self.sent_whole_to(role)).collect()
+            }
             VerticalGuarantee::Sealed(terms) => {
                 let mut learns = self.learns_sealed(leads);
                 if self.study.method.family != Family::Gaussian && !self.several {
@@ -220,6 +227,23 @@ impl View<'_> {
                 "the number of rows, column names and public bounds, which the study or the run states".to_string(),
             ],
         }
+    }
+
+    /// The columns of others that a party is sent whole in plain mode, and an outcome that what it is sent contains.
+    fn sent_whole_to(&self, role: Role) -> Vec<String> {
+        let mut learns = Vec::new();
+        for peer in self.study.peers(role) {
+            let (reveals, declared) = (Reveals::of(self.study, peer, false), self.study.disclosures(peer));
+            let told = |declaration: &Declaration| reveals.told(*declaration).contains(&role);
+            let whole = [Declaration::Outcome, Declaration::Weights, Declaration::Offset].into_iter();
+            let whole = whole.filter(|kind| declared.allows(*kind) && told(kind));
+            learns.extend(whole.map(|kind| reveals.declared(kind).to_string()));
+            let within = reveals.outcome_within_predictions().filter(|_| told(&Declaration::Outcome));
+            learns.extend(
+                within.map(|words| format!("the outcome, which the partial predictions of {peer} contain: {words}")),
+            );
+        }
+        learns
     }
 
     fn owners(&self, role: Role) -> String {

@@ -2,6 +2,7 @@
 
 use super::file::StudyFile;
 use crate::data::formula::{Formula, caret};
+use crate::data::functions::Factor;
 use crate::id::Role;
 use crate::methods::vertical::terms::PartyTerms;
 use crate::terms::{HeldBy, HeldColumn, StudyError, value};
@@ -10,7 +11,8 @@ use crate::terms::{HeldBy, HeldColumn, StudyError, value};
 struct Offset {
     role: Role,
     text: String,
-    column: String,
+    /// The column, or what is computed from columns.
+    of: Factor,
     place: usize,
 }
 
@@ -42,7 +44,7 @@ impl StudyFile {
                 return Err(at(role, &text, &problem, formula.places.intercept));
             }
             let place = formula.places.offset;
-            let offset = |column| Offset { role, text: text.clone(), column, place };
+            let offset = |of| Offset { role, text: text.clone(), of, place };
             offsets.extend(formula.offsets.into_iter().map(offset));
         }
         self.follow_offsets(&offsets)
@@ -51,19 +53,19 @@ impl StudyFile {
     /// The one offset of these formulas, and who holds it.
     fn follow_offsets(&mut self, offsets: &[Offset]) -> Result<(), StudyError> {
         let Some(offset) = offsets.first() else { return Ok(()) };
-        if let Some(other) = offsets.iter().find(|other| other.column != offset.column) {
+        if let Some(other) = offsets.iter().find(|other| other.of != offset.of) {
             let problem = format!(
                 "has the offset `{}`, and the formula of {} has `{}`: a model has one offset, so make a column of their sum",
-                other.column.escape_debug(),
+                other.of.name().escape_debug(),
                 offset.role,
-                offset.column.escape_debug()
+                offset.of.name().escape_debug()
             );
             return Err(other.refused(&problem));
         }
         if let Some(stated) = &self.offset {
             let problem =
                 format!("has another offset than `offset.column`, which is `{}`", stated.column.escape_debug());
-            if stated.column != offset.column {
+            if stated.column != offset.of.to_string() {
                 return Err(offset.refused(&problem));
             }
             let holder = stated.held_by.holder();
@@ -91,7 +93,7 @@ impl StudyFile {
             }
             HeldBy::One(offset.role)
         };
-        self.offset = Some(HeldColumn { column: offset.column.clone(), held_by });
+        self.offset = Some(HeldColumn { column: offset.of.name().to_owned(), held_by });
         Ok(())
     }
 }

@@ -121,6 +121,12 @@ fn a_partys_formula_says_that_there_is_no_intercept_and_which_column_is_the_offs
     assert!(!fit.method.intercept && offset.column == "log n" && offset.held_by == HeldBy::One(Role::Alice));
     let fit = study(["~ a + offset(w)", "~ b + offset(w)"], "").unwrap();
     assert!(fit.method.intercept && fit.method.offset.unwrap().held_by == HeldBy::Both);
+    let fit = study(["~ a + offset(log( w ))", "~ b + offset(log(w))"], "").unwrap();
+    let offset = fit.method.offset.as_ref().unwrap();
+    assert!(offset.column == "log(w)" && offset.held_by == HeldBy::Both);
+    // A column whose name looks alike is another offset.
+    let error = study(["~ a + offset(`log(w)`)", "~ b + offset(log(w))"], "").unwrap_err();
+    assert!(error.contains("a model has one offset"), "{error}");
     let stated = "[offset]\ncolumn = \"w\"\nheld_by = \"alice\"";
     let fit = study(["~ a + offset(w)", "~ b"], stated).unwrap();
     assert_eq!(fit.method.offset.unwrap().held_by, HeldBy::One(Role::Alice));

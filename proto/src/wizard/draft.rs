@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fedreg_common::data::formula::{Formula, columns};
+use fedreg_common::data::functions::Factor;
 use fedreg_common::id::{Mode, Protocol};
 use fedreg_common::study::{ColumnTerms, Mechanism, PartyTerms, PrivacyTerms, Study, StudyError, StudyFile};
 
@@ -88,7 +89,8 @@ pub(super) fn own_columns(party: &PartyTerms) -> Vec<String> {
     match party.formula.as_deref().map(Formula::parse) {
         Some(Ok(formula)) => {
             let terms = formula.terms(&[], &[]);
-            columns(&terms).into_iter().map(str::to_string).chain(formula.offsets).collect()
+            let offsets = formula.offsets.iter().flat_map(Factor::columns);
+            columns(&terms).into_iter().chain(offsets).map(str::to_string).collect()
         }
         Some(Err(_)) | None => party.columns.clone(),
     }

@@ -75,16 +75,6 @@ pub(super) enum Part {
 pub(super) const PORTS: [u16; 3] = [7100, 7101, 7102];
 
 impl Outline {
-    /// On one machine, at the usual ports: for a rehearsal that becomes a study.
-    pub fn on_one_machine(file: StudyFile) -> Outline {
-        let mut outline = Outline { file, places: BTreeMap::new(), tables: BTreeMap::new(), sections: BTreeMap::new() };
-        for member in outline.members() {
-            let host = "localhost".to_string();
-            outline.places.insert(member.name, Place { host, port: member.part.usual_port() });
-        }
-        outline
-    }
-
     /// Everybody, the coordinator first.
     pub(super) fn members(&self) -> Vec<Member> {
         let file = &self.file;
@@ -117,6 +107,9 @@ impl Part {
         }
     }
 }
+
+/// The host of programs that meet on one machine.
+pub(super) const HERE: &str = "localhost";
 
 /// The name of a dealer's folder.
 pub(super) const DEALER: &str = "dealer";

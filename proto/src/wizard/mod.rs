@@ -16,6 +16,7 @@ use crate::output::{self, OutputError};
 mod ask;
 mod draft;
 mod folders;
+mod places;
 mod questions;
 mod texts;
 pub mod words;
@@ -23,6 +24,7 @@ pub mod words;
 pub use self::ask::Asker;
 pub use self::draft::empty;
 pub use self::folders::{Outline, Place, write};
+pub use self::places::{PlaceFlags, placed};
 pub use self::questions::{Answers, outline};
 
 /// Makes and explains studies.

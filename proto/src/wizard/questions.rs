@@ -17,12 +17,11 @@ use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 
 use super::draft::{accepted, bounded, empty, mechanism, own_columns, privacy, problem, refused};
-use super::folders::{DEALER, Member, Outline, Place, table_of};
+use super::folders::{Outline, table_of};
+use super::places::{self, PlaceFlags};
 use super::words::{entries, list};
 use super::{Asker, Header, WizardError};
-use crate::files::check_address;
 use crate::shell::{Values, values};
-use crate::tls::check_name;
 
 /// Answers that flags give.
 #[derive(Debug, Clone, Default, Args)]
@@ -86,15 +85,9 @@ pub struct Answers {
     /// Public range of columns, or their levels, known without the data: "age=18..90;sex=f,m"
     #[arg(long, value_name = "COL=..;...")]
     pub ranges: Option<String>,
-    /// Host names or addresses by name: "coordinator=registry.example;alice=north.example"
-    ///
-    /// Those of the coordinator and of the party that the others connect to are needed; `dealer=HOST` names a dealer of masks apart from the
-    /// coordinator. A host name that nobody else has is the name in the certificate, else the name in the study is.
-    #[arg(long, value_name = "NAME=HOST;...")]
-    pub hosts: Option<String>,
-    /// Ports by name, 7100 for the coordinator, 7101 for the party that the others connect to and 7102 for a dealer by default
-    #[arg(long, value_name = "NAME=PORT;...")]
-    pub ports: Option<String>,
+    /// Where everybody is.
+    #[command(flatten)]
+    pub places: PlaceFlags,
 }
 
 /// Which rows the tables of a vertical study have.
@@ -509,64 +502,11 @@ impl Dialogue<'_> {
     }
 
     /// Hosts, ports, and the names in certificates that follow.
-    fn places(&mut self, mut file: StudyFile) -> Result<Outline, WizardError> {
-        let wrong = |flag: &str, problem: String| WizardError::Answer(format!("--{flag}: {problem}"));
-        let given = |flag: &'static str, text: Option<&str>| -> Result<BTreeMap<String, String>, WizardError> {
-            let read = text.map_or(Ok(Vec::new()), entries).map_err(|problem| wrong(flag, problem))?;
-            Ok(read.into_iter().collect())
-        };
-        let mut hosts = given("hosts", self.answers.hosts.as_deref())?;
-        let mut ports = given("ports", self.answers.ports.as_deref())?;
-        if hosts.contains_key(DEALER) {
-            file.dealer = Some(fedreg_common::study::DealerTerms { certificate: DEALER.to_string() });
-            accepted(&file)?;
-        }
-        let mut outline = Outline { file, places: BTreeMap::new(), tables: BTreeMap::new(), sections: BTreeMap::new() };
-        for member in outline.members() {
-            let place = self.place(&member, hosts.remove(&member.name), ports.remove(&member.name))?;
-            outline.places.extend(place.map(|place| (member.name.clone(), place)));
-        }
-        for (flag, rest) in [("hosts", &hosts), ("ports", &ports)] {
-            if let Some(name) = rest.keys().next() {
-                return Err(wrong(flag, format!("names `{}`, who is not in the study", name.escape_debug())));
-            }
-        }
-        outline.name_certificates();
+    fn places(&mut self, file: StudyFile) -> Result<Outline, WizardError> {
+        let mut outline = places::ask(file, &self.answers.places, None, self.asker)?;
         self.own_table(&mut outline);
         accepted(&outline.file)?;
         Ok(outline)
-    }
-
-    /// Where a member is; nothing of one that dials out, and of which nothing was said.
-    fn place(
-        &mut self,
-        member: &Member,
-        host: Option<String>,
-        port: Option<String>,
-    ) -> Result<Option<Place>, WizardError> {
-        let name = &member.name;
-        let Some(usual) = member.part.usual_port() else {
-            if port.is_some() {
-                return Err(WizardError::Answer(format!("--ports: {name} listens nowhere: it connects to others")));
-            }
-            if host.is_none() && !self.asker.asks() {
-                return Ok(None);
-            }
-            let question = format!("Host name of {name}, for its certificate");
-            let host = self.asker.answer("hosts", host.as_deref(), &question, Some(name.as_str()), host_name)?;
-            return Ok(Some(Place { host, port: None }));
-        };
-        let question = format!("Host name or address at which others reach {name}");
-        let host = self.asker.answer("hosts", host.as_deref(), &question, None, host_name)?;
-        let question = format!("Port at which {name} listens");
-        let usual = usual.to_string();
-        let port = self.asker.answer("ports", port.as_deref(), &question, Some(&usual), |text| {
-            match text.trim().parse::<u16>() {
-                Ok(port) if port > 0 => Ok(port),
-                Ok(_) | Err(_) => Err(format!("`{}` is not a port from 1 to 65535", text.escape_debug())),
-            }
-        })?;
-        Ok(Some(Place { host, port: Some(port) }))
     }
 
     /// What the asking party's private file says of its table, and which column its keys are.
@@ -589,32 +529,6 @@ impl Outline {
             let section = toml::Table::from_iter([("columns".to_string(), toml::Value::from(columns))]);
             let sections = toml::Table::from_iter([("match".to_string(), toml::Value::from(section))]);
             self.sections.insert(role.to_string(), sections);
-        }
-    }
-
-    /// Names in certificates: that of the host where nobody else has it, else the name in the study.
-    fn name_certificates(&mut self) {
-        let host = |name: &str| self.places.get(name).map(|place| place.host.as_str());
-        let once = |host: &&str| self.places.values().filter(|place| place.host == *host).count() == 1;
-        let valid = |host: &&str| check_name(host).is_ok() && *host != "localhost";
-        let taken: Vec<String> = self.members().into_iter().map(|member| member.name).collect();
-        let named = |name: &str| {
-            let free = |host: &&str| *host == name || !taken.iter().any(|other| other == host);
-            host(name).filter(once).filter(valid).filter(free).unwrap_or(name).to_string()
-        };
-        let coordinator = named(Role::Coordinator.name());
-        let dealer = named(DEALER);
-        let parties: Vec<(Role, String)> = self.file.parties.keys().map(|role| (*role, named(role.name()))).collect();
-        let workers: Vec<(String, String)> = self.file.workers.keys().map(|name| (name.clone(), named(name))).collect();
-        self.file.coordinator.certificate = coordinator;
-        if let Some(terms) = &mut self.file.dealer {
-            terms.certificate.clone_from(&dealer);
-        }
-        for (role, certificate) in parties {
-            self.file.parties.get_mut(&role).into_iter().for_each(|terms| terms.certificate.clone_from(&certificate));
-        }
-        for (name, certificate) in workers {
-            self.file.workers.get_mut(&name).into_iter().for_each(|terms| terms.certificate.clone_from(&certificate));
         }
     }
 }
@@ -723,16 +637,6 @@ fn range(text: &str) -> Result<ColumnTerms, String> {
 /// Who holds a column, by a word.
 fn who(word: &str) -> Result<HeldBy, String> {
     HeldBy::deserialize(StrDeserializer::<serde::de::value::Error>::new(word)).map_err(|error| error.to_string())
-}
-
-fn host_name(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-_[]:".contains(letter));
-    let bare = !text.contains(':') || text.starts_with('[') && text.ends_with(']');
-    match plain && bare && check_address("host", &format!("{text}:1")).is_ok() {
-        true => Ok(text.to_string()),
-        false => Err(format!("`{}` is no host name or address", text.escape_debug())),
-    }
 }
 
 /// Whether a site's name can be that of its folder.

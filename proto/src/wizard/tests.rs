@@ -358,3 +358,70 @@ fn a_folder_that_exists_is_not_touched() {
     assert_eq!(files(dir), Vec::<String>::new());
     assert!(!dir.join("coordinator").exists() && !dir.join("alice").exists(), "nothing is half-written");
 }
+
+/// A line of the README in somebody's folder.
+fn line_two(dir: &Path, name: &str) -> String {
+    let readme = read(dir, &format!("{name}/README.md"));
+    assert_eq!(readme.lines().count(), 5, "{readme}");
+    readme.lines().nth(1).unwrap().to_string()
+}
+
+#[test]
+fn addresses_of_one_machine_are_called_that_with_the_keys_to_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("here");
+    let dealer = "--parties alice=age,bmi;bob=s1 --outcome y --held-by alice --id id --hosts \
+                  coordinator=localhost;alice=localhost;dealer=localhost --ports alice=7201";
+    let said = write(&flags(dealer).unwrap(), &dir, "dir").unwrap();
+    let here = "The addresses are those of this machine (localhost)";
+    assert!(said.contains(here) && said.contains("--hosts, or change `connect`, `coordinator`, `dealer` in"), "{said}");
+    for (name, change) in [
+        ("alice", "change `coordinator` and `dealer` in alice.toml."),
+        ("bob", "change `coordinator` and `connect` and `dealer` in bob.toml."),
+        ("coordinator", "the others put this one's name into `coordinator` of their private files."),
+        ("dealer", "the others put this one's name into `dealer` of their private files."),
+    ] {
+        let line = line_two(&dir, name);
+        assert!(line.contains(here) && line.ends_with(change), "{line}");
+    }
+    let dir = folder.path().join("sites");
+    let sites =
+        "--method robust --sites north,south --features a,b --outcome y --mode plain --hosts coordinator=localhost";
+    let said = write(&flags(sites).unwrap(), &dir, "dir").unwrap();
+    assert!(said.contains("--hosts, or change `coordinator` in"), "{said}");
+    assert!(line_two(&dir, "north").ends_with("change `coordinator` in worker.toml."));
+    let dir = folder.path().join("there");
+    let said = write(&flags(TWO).unwrap(), &dir, "dir").unwrap();
+    assert!(!said.contains(here), "{said}");
+    assert!(["alice", "bob", "coordinator"].iter().all(|name| !line_two(&dir, name).contains("this machine")));
+}
+
+#[test]
+fn a_study_that_is_there_gets_its_places_from_the_same_flags() {
+    let file = || {
+        flags("--parties alice=a;bob=b --outcome y --held-by both --id id --hosts coordinator=h;alice=h").unwrap().file
+    };
+    let places = |hosts: Option<&str>, ports: Option<&str>| {
+        placed(file(), &PlaceFlags { hosts: hosts.map(str::to_string), ports: ports.map(str::to_string) })
+    };
+    let here = places(None, Some("alice=7201")).unwrap();
+    assert_eq!(here.places["alice"], Place { host: "localhost".to_string(), port: Some(7201) });
+    assert_eq!(here.file.parties[&Role::Alice].certificate, "alice");
+    let there = places(Some("coordinator=registry.example;alice=north.example"), None).unwrap();
+    assert_eq!(there.places["coordinator"], Place { host: "registry.example".to_string(), port: Some(7100) });
+    assert_eq!(there.file.parties[&Role::Alice].certificate, "north.example");
+    assert_eq!(there.file.parties[&Role::Bob].certificate, "bob");
+    for (hosts, ports, says) in [
+        (
+            Some("coordinator=registry.example"),
+            None,
+            "--hosts is missing: Host name or address at which others reach alice",
+        ),
+        (None, Some("bob=7201"), "--ports: bob listens nowhere"),
+        (None, Some("carol=7201"), "--ports: names `carol`, who is not in the study"),
+        (Some("coordinator=a b;alice=c"), None, "--hosts: `a b` is no host name or address"),
+    ] {
+        let error = places(hosts, ports).unwrap_err();
+        assert!(error.to_string().starts_with(says) && error.exit().code() == 2, "{error}");
+    }
+}

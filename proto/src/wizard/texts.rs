@@ -9,7 +9,7 @@ use fedreg_common::study::{MatchRun, Study, StudyFile};
 use toml::{Table, Value};
 
 use super::draft::own_columns;
-use super::folders::{DEALER, Member, Outline, Part, Place};
+use super::folders::{DEALER, HERE, Member, Outline, Part, Place};
 
 /// The file of a table whose place nobody has said.
 const TABLE: &str = "data.csv";
@@ -46,6 +46,38 @@ impl Texts<'_> {
             Part::Coordinator | Part::Dealer | Part::Further(_) | Part::Site => false,
         });
         first.map(|member| self.address(&member.name)).unwrap_or_default()
+    }
+
+    /// Keys of a member's private file with an address on this machine.
+    fn keys_here(&self, part: Part) -> Vec<&'static str> {
+        let coordinator = ("coordinator", self.address(Role::Coordinator.name()));
+        let (meeting, dealer) = (("connect", self.meeting()), ("dealer", self.address(DEALER)));
+        let keys = match part {
+            Part::Coordinator | Part::Dealer => Vec::new(),
+            Part::First(_) => vec![coordinator, dealer],
+            Part::Further(_) => vec![coordinator, meeting, dealer],
+            Part::Site => vec![coordinator],
+        };
+        let here = keys.into_iter().filter(|(_, address)| address.starts_with(&format!("{HERE}:")));
+        here.map(|(key, _)| key).collect()
+    }
+
+    /// That the addresses are those of this machine, and what is to be changed for others; nothing where they are not.
+    fn on_one_machine(&self, member: &Member) -> String {
+        let quoted = |keys: Vec<&str>| keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ");
+        let change = match member.part {
+            Part::Coordinator | Part::Dealer => {
+                let here = self.address(&member.name).starts_with(&format!("{HERE}:"));
+                here.then(|| format!("the others put this one's name into `{}` of their private files", member.name))
+            }
+            Part::First(_) | Part::Further(_) | Part::Site => {
+                let keys = self.keys_here(member.part);
+                (!keys.is_empty()).then(|| format!("change {} in {}", quoted(keys), private_file(member)))
+            }
+        };
+        change.map_or_else(String::new, |change| {
+            format!(" The addresses are those of this machine ({HERE}): for a study between machines {change}.")
+        })
     }
 
     /// The shared study, with a word on what it lets leave.
@@ -170,10 +202,10 @@ impl Texts<'_> {
              changed by one alone."
         );
         let lines = match member.part {
-            Part::Coordinator => self.of_coordinator(read),
+            Part::Coordinator => self.of_coordinator(member, read),
             Part::Dealer => [
                 read,
-                self.certificate(member, &program),
+                self.certificate(member, &program) + &self.on_one_machine(member),
                 format!(
                     "Others must reach {}; `listen` in dealer.toml says where it listens.",
                     self.address(&member.name)
@@ -197,7 +229,7 @@ impl Texts<'_> {
         )
     }
 
-    fn of_coordinator(&self, read: String) -> [String; 5] {
+    fn of_coordinator(&self, member: &Member, read: String) -> [String; 5] {
         let names: Vec<&str> = self.members.iter().map(|member| member.certificate.as_str()).collect();
         let others: Vec<&str> = names.iter().skip(1).copied().collect();
         let serve = match self.file().workers.is_empty() {
@@ -208,8 +240,9 @@ impl Texts<'_> {
             read,
             format!(
                 "Sign the requests, once each is the one that its owner has: `for name in {}; do coordinator certs sign --authority authority --request \
-                 requests/$name.csr --name $name --out certificates; done`",
-                names.join(" ")
+                 requests/$name.csr --name $name --out certificates; done`.{}",
+                names.join(" "),
+                self.on_one_machine(member)
             ),
             format!(
                 "Send back to each its own of certificates/{}; authority/authority.key stays here, and whoever has it can pass for anybody.",
@@ -249,7 +282,7 @@ impl Texts<'_> {
         };
         [
             read,
-            format!("The table needs the columns {columns}: {table}.{reached}"),
+            format!("The table needs the columns {columns}: {table}.{reached}{}", self.on_one_machine(member)),
             self.certificate(member, program),
             look,
             fit,
@@ -277,6 +310,17 @@ impl Texts<'_> {
         text.push_str(
             "Each folder is for its owner alone: it holds a private key. Its README.md has five lines on what to do.\n",
         );
+        let keys: Vec<&str> = self.members.iter().flat_map(|member| self.keys_here(member.part)).collect();
+        let mut keys: Vec<String> = keys.into_iter().map(|key| format!("`{key}`")).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        if !keys.is_empty() {
+            text.push_str(&format!(
+                "The addresses are those of this machine ({HERE}). For a study between machines name them with --hosts, or change {} in the \
+                 private files.\n",
+                keys.join(", ")
+            ));
+        }
         text
     }
 }

@@ -267,6 +267,12 @@ pub(in super::super) fn call(parser: &mut Parser<'_>) -> Result<Expression, Refu
     single(parser, 0)
 }
 
+/// Reads the arithmetic that begins at the next token.
+pub(in super::super) fn arithmetic(parser: &mut Parser<'_>) -> Result<Expression, Refused> {
+    parser.begin_parts();
+    sum(parser, 0)
+}
+
 fn sum(parser: &mut Parser<'_>, depth: usize) -> Result<Expression, Refused> {
     chain(parser, depth, [('+', Operator::Plus), ('-', Operator::Minus)], product)
 }

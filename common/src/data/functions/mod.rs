@@ -198,6 +198,11 @@ enum Declared {
 pub(super) fn read(parser: &mut Parser<'_>) -> Result<Factor, Refused> {
     let start = parser.position();
     let call = expression::call(parser)?;
+    finished(parser, start, call)
+}
+
+/// A call that began at this token as a factor.
+fn finished(parser: &Parser<'_>, start: usize, call: Expression) -> Result<Factor, Refused> {
     match Function::new(call) {
         Ok(function) => {
             let (name, at) = (function.call.to_string(), parser.place(start));
@@ -207,9 +212,22 @@ pub(super) fn read(parser: &mut Parser<'_>) -> Result<Factor, Refused> {
     }
 }
 
+/// Reads a number of each row that begins at the next token: a function of one number as it stands, other arithmetic inside R's `I(..)`.
+pub(super) fn read_number(parser: &mut Parser<'_>) -> Result<Factor, Refused> {
+    let start = parser.position();
+    let of = expression::arithmetic(parser)?;
+    let single = matches!(&of, Expression::Call(name, _) if is_number(name));
+    finished(parser, start, if single { of } else { Expression::Call("I".to_owned(), vec![(None, of)]) })
+}
+
+/// Whether a function of this name makes one number of one number.
+pub(super) fn is_number(name: &str) -> bool {
+    expression::Single::named(name).is_some()
+}
+
 /// Whether a formula knows a function of this name.
 pub(super) fn is_known(name: &str) -> bool {
-    expression::Single::named(name).is_some() || matches!(name, "poly" | "ns" | "bs" | "factor" | "cut" | "scale")
+    is_number(name) || matches!(name, "poly" | "ns" | "bs" | "factor" | "cut" | "scale")
 }
 
 /// The arguments of a call, by R's names: those without a name in the order of `places`.

@@ -17,7 +17,7 @@ use crate::privacy::caution::Caution;
 use crate::privacy::release::Declaration;
 use crate::report::{ColumnDisclosure, CvPoint, Disclosure, PathCoefficient, PathPoint, TracePoint};
 use crate::session::{Abort, PeerFault};
-use crate::study::{CoefficientTerms, HeldAs, Study, Vertical};
+use crate::study::{CoefficientTerms, HeldAs, HeldColumn, Study, Vertical};
 
 use super::fits::Fitted;
 use super::message::{FitEnd, Results};
@@ -509,9 +509,14 @@ fn robust_note(work: &Work) -> Option<String> {
         return None;
     }
     let name = kind.name();
+    // The party that receives bases: it alone has all columns, or what they span, beside the residuals.
+    let study = &work.study;
+    let receiver = study.leader_of_several().unwrap_or_else(|| study.peer(study.sender()));
     Some(match inference.inference.robust.is_some() {
         true => format!(
-            "standard errors: {name}, from the residuals of the rows, as are intervals, the covariance and the tests of terms; measures of the whole fit are the model's"
+            "standard errors: {name}, from the residuals of the rows, as are intervals, the covariance and the tests of terms; measures of \
+             the whole fit are the model's. For them {receiver} sent, beside a projection table, a second table of its size: the \
+             covariance that follows from squared residuals times products of columns, in coordinates of the basis"
         ),
         false => format!(
             "standard errors: not computed, since {name} is not defined where one row alone decides a coefficient"
@@ -615,21 +620,28 @@ fn disclosure(work: &Work) -> Disclosure {
     let disclosures = study.disclosures(role);
     let terms = work.fits.metered.iter().filter_map(|place| work.encoded.terms.get(*place)).cloned();
     // The meter's last column, where Alice's predictions contain what she holds alone.
-    let hidden = match (&study.method.offset, study.method.outcome.held_by.is_alone(), study.method.family) {
-        (_, true, Family::Gaussian) | (None, ..) => study.method.outcome.column.clone(),
-        (Some(offset), ..) => offset.column.clone(),
+    // Of two parties, what the other holds alone comes back to its holder, who is told nothing.
+    let new = |column: &HeldColumn| study.is_of_several() || study.has(role, column);
+    let outcome = &study.method.outcome;
+    let hidden = match (&study.method.offset, outcome.held_by.is_alone(), study.method.family) {
+        (Some(offset), true, Family::Gaussian) if !new(outcome) && offset.held_by.is_alone() => offset,
+        (_, true, Family::Gaussian) | (None, ..) => outcome,
+        (Some(offset), ..) => offset,
     };
+    let hidden = Some(hidden).filter(|column| new(column)).map(|column| column.column.clone());
     let shares = meter.shares();
-    let metered = terms.chain([hidden]).zip(shares).map(|(term, share)| ColumnDisclosure { term, share });
+    let metered = terms.chain(hidden).zip(shares).map(|(term, share)| ColumnDisclosure { term, share });
     // A gaussian outcome of the first party is metered with its predictions.
     let metered_too =
         |held: HeldAs| held == HeldAs::Outcome && study.is_first(role) && study.method.family == Family::Gaussian;
     let whole = study.sent_whole(role).into_iter().filter(|(held, _)| !metered_too(*held)).map(|(_, column)| column);
+    let sent = whole.clone().count() as u64;
+    let whole = whole.filter(|column| new(column));
     let whole = whole.map(|column| ColumnDisclosure { term: column.column.clone(), share: 1.0 });
     // Predictions of new rows are declared by the study, but no fit makes any.
     let declared = disclosures.declared().iter().filter(|declaration| **declaration != Declaration::Prediction);
     Disclosure {
-        vectors: meter.vectors() + whole.clone().count() as u64,
+        vectors: meter.vectors() + sent,
         rank: meter.rank() as u64,
         declared: declared.map(|declaration| declaration.name_among(study.is_of_several()).to_string()).collect(),
         columns: metered.chain(whole).collect(),

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::data::align;
 use crate::data::encode;
+use crate::data::formula::Term;
 use crate::data::functions::{self, Fitted};
+use crate::data::outcome;
 use crate::data::{DataError, Frame};
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
@@ -91,17 +93,20 @@ impl NewRows {
             }
         }
         let terms = prepare::terms(&study, role, &header)?;
+        let added = prepare::added_offset(&study, role);
         let mut mask = frame.missing(needed.iter().map(String::as_str)).map_err(own)?;
         if mask.count() < rows {
             let fitted = Fitted { learnt: &model.functions, levels: &model.levels };
-            functions::derive(&mut frame, &terms, Some(&mask), Some(fitted)).map_err(own)?;
-            let without = functions::missing(&frame, &terms, &mask).map_err(own)?;
+            let computed: Vec<Term> = terms.iter().chain(&added).cloned().collect();
+            functions::derive(&mut frame, &computed, Some(&mask), Some(fitted)).map_err(own)?;
+            let without = functions::missing(&frame, &computed, &mask).map_err(own)?;
             without.iter().for_each(|(_, rows)| rows.iter().for_each(|row| mask.set(*row)));
             unusable.extend(without.into_iter().map(|(name, rows)| (name, rows.len())));
         }
         let mut eta = vec![f64::NAN; rows];
         if mask.count() < rows {
-            let offset = prepare::own_offset(&study, role, &frame, Some(&mask))?;
+            let names: Vec<String> = added.iter().map(Term::to_string).collect();
+            let offset = outcome::offset(&frame, &names, Some(&mask)).map_err(own)?;
             let known: Vec<&String> = model.terms.iter().map(|(term, _)| term).collect();
             // Models of earlier versions have contrasts without an intercept too.
             let names = encode::term_names(&frame, &terms, true, Some(&mask)).map_err(own)?;

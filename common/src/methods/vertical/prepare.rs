@@ -7,7 +7,7 @@ use crate::data::advice::{self, Advice};
 use crate::data::align::{self, CompleteCases, Mask};
 use crate::data::encode::{self, Design};
 use crate::data::formula::{self, Formula, FormulaError, Term};
-use crate::data::functions::{self, Learnt};
+use crate::data::functions::{self, Factor, Learnt};
 use crate::data::outcome::{self, Support};
 use crate::data::{DataError, Frame, counted};
 use crate::fit::INTERCEPT;
@@ -174,7 +174,8 @@ pub fn needed_columns(study: &Study<Vertical>, role: Role, header: &[&str]) -> R
             needed.push(name.to_string());
         }
     };
-    for (column, _) in shared_columns(study) {
+    // An offset is among the columns of the predictor.
+    for column in std::iter::once(&study.method.outcome).chain(&study.method.weights) {
         if study.has(role, column) {
             add(&column.column);
         }
@@ -190,9 +191,8 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     let mut needed: Vec<String> = Vec::new();
     let terms = terms(study, role, header)?;
     let columns = formula::columns(&terms);
-    let offset =
-        study.method.offset.iter().filter(|offset| study.has(role, offset)).map(|offset| offset.column.as_str());
-    for name in columns.into_iter().chain(offset) {
+    let offset = offset_of(study).filter(|_| study.method.offset.iter().any(|offset| study.has(role, offset)));
+    for name in columns.into_iter().chain(offset.iter().flat_map(Factor::columns)) {
         if !needed.iter().any(|known| known == name) {
             needed.push(name.to_string());
         }
@@ -200,19 +200,34 @@ pub(super) fn predictor_columns(study: &Study<Vertical>, role: Role, header: &[&
     Ok(needed)
 }
 
-/// The offset of new rows that this party adds: its holder's, the first one's where all hold it, so that it counts once.
-pub(super) fn own_offset(
-    study: &Study<Vertical>,
-    role: Role,
-    frame: &Frame,
-    dropped: Option<&Mask>,
-) -> Result<Option<Vec<f64>>, Abort> {
-    match &study.method.offset {
-        Some(offset) if offset.held_by.holder().unwrap_or(study.first()) == role => {
-            outcome::offset(frame, &[offset.column.as_str()], dropped).map_err(own)
-        }
-        _ => Ok(None),
+/// The offset: a column, or what a party's formula computes from columns.
+fn offset_of(study: &Study<Vertical>) -> Option<Factor> {
+    let name = &study.method.offset.as_ref()?.column;
+    let formulas = study.method.parties.values().filter_map(|party| Formula::parse(party.formula.as_deref()?).ok());
+    let computed =
+        formulas.flat_map(|formula| formula.offsets).find(|offset| offset.is_function() && offset.to_string() == *name);
+    Some(computed.unwrap_or_else(|| Factor::column(name)))
+}
+
+/// The offset that a party adds to its part of a prediction, as a term: its holder's, the first one's where all hold it, so that it counts
+/// once.
+pub(super) fn added_offset(study: &Study<Vertical>, role: Role) -> Option<Term> {
+    let adds = study.method.offset.as_ref()?.held_by.holder().unwrap_or(study.first()) == role;
+    offset_of(study).filter(|_| adds).map(|offset| Term { factors: vec![offset] })
+}
+
+/// The values of the offset, computed first where it is no column of the table.
+fn offset(study: &Study<Vertical>, frame: &mut Frame, dropped: Option<&Mask>) -> Result<Option<Vec<f64>>, DataError> {
+    let Some(offset) = offset_of(study) else { return Ok(None) };
+    if !offset.is_function() {
+        return outcome::offset(frame, &[offset.name()], dropped);
     }
+    let name = offset.name().to_owned();
+    functions::derive(frame, &[Term { factors: vec![offset] }], dropped, None)?;
+    let values = outcome::offset(frame, &[name.as_str()], dropped)?;
+    // A term may be computed alike.
+    frame.take(&name)?;
+    Ok(values)
 }
 
 fn shared_columns(study: &Study<Vertical>) -> impl Iterator<Item = (&HeldColumn, &'static str)> {
@@ -225,14 +240,16 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
     let Some(party) = study.method.parties.get(&role) else {
         return Err(Abort::Bug(format!("the study has no party {role}")));
     };
+    let offset = offset_of(study);
     let mut others: Vec<&str> = shared_columns(study).map(|(column, _)| column.column.as_str()).collect();
+    others.extend(offset.iter().flat_map(Factor::columns));
     others.extend(study.head.rows.id.as_deref());
     others.extend(study.method.penalty.as_ref().and_then(|penalty| penalty.folds.as_deref()));
     let terms = match &party.formula {
         Some(text) => {
             let refused = |error: FormulaError| Abort::OwnData(format!("the formula of {role}: {error}"));
             let formula = Formula::parse(text).map_err(refused)?;
-            let terms = formula.terms(header, &others);
+            let terms = formula.expanded(header, &others).map_err(refused)?;
             let named = |party: Role| (party, study.named_columns(party));
             let of_others: Vec<(Role, Vec<String>)> = study.others(role).into_iter().map(named).collect();
             let holder = |name: &str| {
@@ -249,12 +266,10 @@ pub(super) fn terms(study: &Study<Vertical>, role: Role, header: &[&str]) -> Res
         shared_columns(study).map(|(column, what)| (column.column.as_str(), what)).collect();
     encode::check_roles(&terms, &roles).map_err(own)?;
     let outcome = &study.method.outcome;
-    let as_outcome = |column: &&HeldColumn| column.column == outcome.column && study.has(role, column);
-    match study.method.offset.as_ref().filter(as_outcome).filter(|_| study.has(role, outcome)) {
-        Some(offset) => {
-            Err(Abort::OwnData(format!("column `{}` is the outcome and cannot be the offset too", offset.column)))
-        }
-        None => Ok(terms),
+    let both = study.has(role, outcome) && study.method.offset.iter().any(|offset| study.has(role, offset));
+    match both && offset.iter().flat_map(Factor::columns).any(|column| column == outcome.column) {
+        true => Err(Abort::OwnData(format!("column `{}` is the outcome and cannot be the offset too", outcome.column))),
+        false => Ok(terms),
     }
 }
 
@@ -363,9 +378,7 @@ impl Prepared {
             false => None,
         };
         let offset = match &study.method.offset {
-            Some(column) if study.has(role, column) => {
-                outcome::offset(frame, &[column.column.as_str()], dropped).map_err(refused)?
-            }
+            Some(column) if study.has(role, column) => offset(&study, frame, dropped).map_err(refused)?,
             _ => None,
         };
         let folds = match &study.method.penalty {

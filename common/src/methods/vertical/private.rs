@@ -60,6 +60,9 @@ pub struct PrivateFit {
     pub kept: Option<Kept>,
 }
 
+/// How notes name what a private fit has none of.
+const WALD: &str = "covariance of the coefficients and Wald tests of terms";
+
 /// What was to be expected, as notes of the report.
 fn foretold(outlook: &Outlook) -> Vec<String> {
     let cases = outlook.cases.iter().map(|case| {

@@ -53,6 +53,7 @@ pub fn layout(report: &Report) -> Layout<'_> {
     let mut sections = vec![section(report, &style).page(whole_fit(report)), fit(report)];
     sections.extend(statistics::ratios(report, &style));
     sections.extend(statistics::terms(report, &style));
+    sections.extend(statistics::covariance(report, &style));
     sections.extend(statistics::performance(report));
     sections.extend(report.path.as_ref().map(|points| path(report, points, &chosen)));
     sections.extend(report.cv.as_ref().map(|cv| cross_validation(report, cv, &chosen)));

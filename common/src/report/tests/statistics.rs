@@ -66,13 +66,79 @@ fn terms_and_curves_stand_in_text_and_page() {
     let term_tests = Some(vec![term("bmi", 1), term("region", 3)]);
     let report = Report { term_tests, performance, ..odds() }.with_derived();
     let shown = text(&report);
-    assert!(shown.contains("Wald tests of terms of several columns:\n       Df Chisq Pr(>Chisq)   VIF\nregion  3 4.063      0.255 1.036\n"), "{shown}");
-    assert!(shown.contains("\nArea under the ROC curve: ") && shown.contains("\nHosmer-Lemeshow test: "), "{shown}");
+    let expected = "\
+Wald tests of the terms (type III):
+       Df Chisq Pr(>Chisq)   VIF VIF^(1/(2 Df))
+bmi     1 4.063      0.255 1.036          1.006
+region  3 4.063      0.255 1.036          1.006
+
+";
+    assert!(shown.contains(expected), "{shown}");
+    let known = report.performance.as_ref().unwrap();
+    let shows = |what: &str, value: Option<f64>| {
+        let expected = format!("{what}: {}", crate::report::number::single(Some(value.unwrap()), 4));
+        assert!(shown.contains(&expected), "{expected} in {shown}");
+    };
+    shows("\nArea under the ROC curve", known.auc);
+    shows("] (DeLong),  standard error", known.auc_std_error);
+    shows("\nBrier score", Some(known.brier));
+    shows(",  Hosmer-Lemeshow test", known.hosmer_lemeshow.map(|test| test.statistic));
+    shows("\nCalibration intercept", known.calibration_intercept);
+    shows(",  calibration slope", known.calibration_slope);
     let page = html(&report);
     for label in ["ROC curve", "Calibration by deciles"] {
         assert!(page.contains(&format!("aria-label=\"{label}\"")), "{label}");
     }
     assert!(page.contains("<h2>Terms</h2>") && page.contains("<h2>Discrimination and calibration</h2>"));
+}
+
+#[test]
+fn tests_by_type_ii_stand_beside_those_by_type_iii_in_text_and_page() {
+    let test = |statistic: f64| Some(Test { statistic, df: 1, df_residual: None, p_value: 0.25 });
+    let term = |term: &str, wald, wald_type_ii| TermTest {
+        term: term.into(),
+        party: Role::Alice,
+        df: 1,
+        wald,
+        wald_type_ii,
+        vif: None,
+        scaled_vif: None,
+    };
+    let tests = vec![term("bmi", test(4.0634), test(9.5)), term("bmi:sex", test(1.5), test(1.5))];
+    let report = Report { term_tests: Some(tests), ..odds() }.with_derived();
+    let expected = "\
+Wald tests of the terms (type III, and type II beside all but the terms that contain it):
+        Df Chisq Pr(>Chisq) Type II Pr(type II)
+bmi      1 4.063       0.25     9.5        0.25
+bmi:sex  1   1.5       0.25     1.5        0.25
+
+";
+    let shown = text(&report);
+    assert!(shown.contains(expected), "{shown}");
+    assert!(html(&report).contains("Pr(type II)"));
+}
+
+#[test]
+fn the_covariance_of_the_coefficients_stands_on_the_page_folded_where_it_is_wide() {
+    let of = |size: usize| {
+        let value = |i: usize, j: usize| Some(0.5 + (10 * i.min(j) + i.max(j)) as f64).filter(|_| i + j != 3);
+        let covariance = Covariance {
+            terms: (0..size).map(|at| format!("<x{at}>")).collect(),
+            parties: vec![Role::Alice; size],
+            matrix: (0..size).map(|i| (0..size).map(|j| value(i, j)).collect()).collect(),
+        };
+        Report { covariance: Some(covariance), ..odds() }.with_derived()
+    };
+    let heading = "<h2>Covariance of the coefficients</h2>";
+    let page = html(&of(3));
+    let (_, section) = page.split_once(heading).unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    assert!(section.contains("<th>&lt;x2&gt;</th>") && section.contains("<td>22.5</td>"), "{section}");
+    assert!(section.contains("NA: not known in this report") && !section.contains("<details>"), "{section}");
+    assert!(html(&of(11)).contains("<details><summary>11 rows and columns</summary>"));
+    let page = html(&of(61));
+    assert!(page.contains(heading) && page.contains("report.json") && !page.contains("&lt;x60&gt;"), "{page}");
+    assert!(!text(&of(3)).contains("Covariance") && !html(&odds()).contains(heading));
 }
 
 // The point where iterations end is no maximum: R prints numbers of it, with a warning.

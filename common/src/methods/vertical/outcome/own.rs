@@ -136,25 +136,36 @@ fn alone(work: &Work) -> DMatrix<f64> {
     products
 }
 
-/// How well a binomial fit tells outcomes apart, or why that is not known.
-pub(super) fn performance(work: &Work, termination: Termination) -> Result<Option<Performance>, &'static str> {
+/// How well a binomial fit tells outcomes apart, at a party that holds the outcome, or why that is not known.
+///
+/// Each party knows the joint predictor of every row at the end: its own part, and what the others' parts were when it answered last,
+/// from which these moved by no more than the tolerance of a fit that converged.
+pub(super) fn performance(work: &Work, termination: Termination) -> Result<Option<Performance>, String> {
     let (study, encoded) = (&work.study, &work.encoded);
-    if study.method.family != Family::Binomial || !study.is_first(work.role) {
+    if study.method.family != Family::Binomial {
         return Ok(None);
     }
+    let not_computed = |why: &str| Err(format!("not computed{why}"));
     // The predictor at hand is that of the last fit, and with folds not of all rows.
     let several =
         work.fits.fitted.len() > 1 || study.method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
     if several {
-        return Err("not computed along a path");
+        return not_computed(" along a path");
     }
     if !termination.converged() {
-        return Err("not computed, since the fit did not converge");
+        return not_computed(", since the fit did not converge");
     }
     if encoded.weights.is_some() {
-        return Err("not computed with case weights");
+        return not_computed(" with case weights");
     }
     let y = encoded.outcome.as_deref().unwrap_or_default();
+    if y.iter().any(|y| *y != 0.0 && *y != 1.0) {
+        return not_computed(", since the outcome has values other than 0 and 1");
+    }
+    // Others were sent its values for the fit, and report nothing of them.
+    if let Some(holder) = study.method.outcome.held_by.holder().filter(|holder| *holder != work.role) {
+        return Err(format!("in the report of {holder} alone, which holds the outcome"));
+    }
     let performance = Performance::of(y, |row| encoded.block.predictor(row));
-    performance.map(Some).ok_or("not computed, since the outcome has values other than 0 and 1")
+    performance.map_or_else(|| not_computed(", since a linear predictor is not finite"), |known| Ok(Some(known)))
 }

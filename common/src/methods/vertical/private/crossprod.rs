@@ -11,10 +11,10 @@
 //! is over and its charge stays: with new masks the stored share would open nothing, and another share of the same table with the same
 //! noise would show the difference of two tables exactly.
 
-use super::PrivateFit;
 use super::checked::CheckedTable;
 use super::held::Held;
 use super::table::Table;
+use super::{PrivateFit, WALD};
 use crate::conversation::{Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
 use crate::glm::Family;
@@ -433,6 +433,7 @@ pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
         Family::Gaussian | Family::Binomial => {}
         Family::Poisson => {
             notes.push(format!("standard errors and intervals: {NO_ERRORS_OF_COUNTS}"));
+            notes.push(format!("{WALD}: not computed, as the standard errors that they would belong to"));
             notes.extend(outlook.bias());
             return notes;
         }
@@ -446,6 +447,10 @@ pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
                     if study.is_of_several() { "all" } else { "both" }
                 ),
             );
+            notes.push(format!(
+                "{WALD}: not computed in private mode, though nothing more would have to leave: they would follow from the noised tables as the \
+                 standard errors of single coefficients do, which are all that is stated"
+            ));
             notes.extend(outlook.bias());
         }
         false => notes.push("standard errors: the study does not allow them".to_string()),

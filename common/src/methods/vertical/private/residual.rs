@@ -1,8 +1,8 @@
 //! What the sides of a run of the mechanism `residual` say once the budget is reserved.
 
-use super::PrivateFit;
 use super::held::Held;
 use super::table::Table;
+use super::{PrivateFit, WALD};
 use crate::conversation::{Content, Refusal, Said, Step};
 use crate::fit::{Coefficient, INTERCEPT};
 use crate::id::Role;
@@ -221,6 +221,10 @@ fn notes(study: &Study<Vertical>, rows: u64, outlook: &Outlook) -> Vec<String> {
              from noised values"
                 .to_string(),
         );
+        notes.push(format!(
+            "{WALD}: not computed in private mode by `residual`, since noised cross-products of all columns and a noised sum of squared residuals \
+             would have to leave too, at a further cost of the budget"
+        ));
     } else {
         notes.push("standard errors: the study does not allow them".to_string());
     }

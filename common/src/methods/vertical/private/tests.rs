@@ -207,6 +207,15 @@ fn with_hardly_any_noise_the_fit_is_the_pooled_one_on_the_original_scale() {
     }
     assert_eq!(alice.coefficients[0].std_error, None, "both blocks add to the intercept");
     assert!(alice.coefficients[1..].iter().all(|row| row.std_error.is_some() && row.conf_low < row.estimate));
+    for fit in [&alice, &bob] {
+        assert!(says_why_no_tests(fit, "noised cross-products of all columns and a noised sum"), "{:?}", fit.notes);
+    }
+}
+
+/// Whether a fit says why it has no covariance and no tests of terms.
+fn says_why_no_tests(fit: &PrivateFit, why: &str) -> bool {
+    let mut notes = fit.notes.iter();
+    notes.any(|note| note.starts_with("covariance of the coefficients and Wald tests of terms: ") && note.contains(why))
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::whole;
-use crate::fit::{Performance, TermTest, Test};
+use crate::fit::{Covariance, Performance, TermTest, Test};
 use crate::glm::Family;
+use crate::id::Role;
 use crate::report::coefficients::{Style, p_value_column};
 use crate::report::number::{UNDEFINED, significant, single, visible};
 use crate::report::section::Section;
-use crate::report::table::Column;
+use crate::report::table::{Column, markup};
 use crate::report::{Report, plot};
 
 const DIGITS: usize = 4;
@@ -102,39 +103,34 @@ pub(super) fn entries(report: &Report) -> Vec<(&'static str, String)> {
     entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Tests and inflation of the terms: all of them on the page, those of several columns in the text.
+/// Tests and inflation of the terms.
 pub(super) fn terms(report: &Report, style: &Style<'_>) -> Option<Section> {
     let all = report.term_tests.as_deref().filter(|tests| !tests.is_empty())?;
-    let section = Section::new("Terms");
-    let several: Vec<&TermTest> = all.iter().filter(|row| row.df > 1).collect();
-    let section = match several.is_empty() {
-        true => section,
-        false => section
-            .line("Wald tests of terms of several columns:")
-            .table(table(&several, style).into_iter().map(Column::text_only).collect()),
-    };
-    let columns = table(&all.iter().collect::<Vec<_>>(), style);
-    let inflated = has_vif(all.iter());
+    let columns = table(all, style);
+    let inflated = has_vif(all);
     let scaled = inflated.then(|| Column::right("VIF^(1/(2 Df))", cells(all.iter().map(|row| row.scaled_vif))));
     let second = type_ii(all);
-    Some(section.table(columns.into_iter().chain(second).chain(scaled).map(Column::page_only).collect()).remark(
-        html! {
-            "Wald tests that all coefficients of a term are zero, beside all other terms (type III)"
-            @if is_contained(all) { ", and beside all but those that contain it (type II)" }
-            @if inflated {
-                ". The variance inflation factor (of several columns the generalised one) says "
-                "how much the other columns, those of other parties among them, blur the estimate."
-            } @else {
-                ". Variance inflation factors are not computed in this fit."
-            }
-        },
-    ))
+    let heading = match is_contained(all) {
+        true => "Wald tests of the terms (type III, and type II beside all but the terms that contain it):",
+        false => "Wald tests of the terms (type III):",
+    };
+    let section = Section::new("Terms").line(heading);
+    Some(section.table(columns.into_iter().chain(second).chain(scaled).collect()).remark(html! {
+        "Wald tests that all coefficients of a term are zero, beside all other terms (type III)"
+        @if is_contained(all) { ", and beside all but those that contain it (type II)" }
+        @if inflated {
+            ". The variance inflation factor (of several columns the generalised one) says "
+            "how much the other columns, those of other parties among them, blur the estimate."
+        } @else {
+            ". Variance inflation factors are not computed in this fit."
+        }
+    }))
 }
 
 /// Whether any term has a variance inflation factor: terms of a sealed binomial or poisson fit have none, as they would need the own columns
 /// with the weights of the fit.
-fn has_vif<'a>(mut rows: impl Iterator<Item = &'a TermTest>) -> bool {
-    rows.any(|row| row.vif.is_some())
+fn has_vif(rows: &[TermTest]) -> bool {
+    rows.iter().any(|row| row.vif.is_some())
 }
 
 /// Whether a term is part of another one, so that its tests differ; reports of earlier versions do not say.
@@ -154,7 +150,7 @@ fn type_ii(rows: &[TermTest]) -> Vec<Column> {
     ]
 }
 
-fn table(rows: &[&TermTest], style: &Style<'_>) -> Vec<Column> {
+fn table(rows: &[TermTest], style: &Style<'_>) -> Vec<Column> {
     let walds = || rows.iter().map(|row| row.wald);
     let f = walds().flatten().any(|test| test.df_residual.is_some());
     let p_values: Vec<Option<f64>> = walds().map(|test| test.map(|test| test.p_value)).collect();
@@ -168,10 +164,45 @@ fn table(rows: &[&TermTest], style: &Style<'_>) -> Vec<Column> {
         Column::right(if f { "F" } else { "Chisq" }, cells(walds().map(|test| test.map(|test| test.statistic)))),
         Column::right(if f { "Pr(>F)" } else { "Pr(>Chisq)" }, p_value_column(&p_values)),
     ]);
-    if has_vif(rows.iter().copied()) {
+    if has_vif(rows) {
         columns.push(Column::right("VIF", cells(rows.iter().map(|row| row.vif))));
     }
     columns
+}
+
+/// Most columns of a covariance matrix that stand on the page unfolded.
+const UNFOLDED: usize = 10;
+/// Most columns of one that stand on the page at all.
+const LARGEST: usize = 60;
+
+/// The covariance matrix of the coefficients, on the page only.
+pub(super) fn covariance(report: &Report, style: &Style<'_>) -> Option<Section> {
+    let Covariance { terms, parties, matrix } = report.covariance.as_ref()?;
+    let size = terms.len();
+    let section = Section::new("Covariance of the coefficients");
+    if size > LARGEST {
+        return Some(section.remark(html! {
+            "A matrix of " (size) " rows and columns, which stands in report.json: `covariance`."
+        }));
+    }
+    let names: Vec<String> = terms.iter().map(|term| visible(term)).collect();
+    let mut columns = vec![Column::left("Term", names.clone())];
+    if let Some(colours) = style.parties {
+        let party = Column::left("Party", parties.iter().map(Role::to_string).collect());
+        columns.push(party.parties(parties.iter().copied().map(Some), colours));
+    }
+    let values = |at: usize| cells(matrix.iter().map(|row| row.get(at).copied().flatten()));
+    columns.extend(names.iter().enumerate().map(|(at, name)| Column::right(name, values(at))));
+    let table = html! { div.scroll { (markup(&columns)) } };
+    let unknown = matrix.iter().flatten().any(Option::is_none);
+    let section = section.page(match size > UNFOLDED {
+        true => html! { details { summary { (size) " rows and columns" } (table) } },
+        false => table,
+    });
+    Some(section.remark(html! {
+        "The standard errors are the roots of its diagonal."
+        @if unknown { " " (UNDEFINED) ": not known in this report." }
+    }))
 }
 
 /// ROC curve and calibration.
@@ -186,17 +217,20 @@ pub(super) fn performance(report: &Report) -> Option<Section> {
     };
     let fit = of.hosmer_lemeshow.as_ref().map_or_else(|| UNDEFINED.to_string(), tested);
     let brier = number(Some(of.brier));
+    let (error, intercept) = (number(of.auc_std_error), number(of.calibration_intercept.map(zero)));
+    let slope = number(of.calibration_slope);
     let facts = [
         ("Area under the ROC curve", area.clone()),
-        ("Standard error", number(of.auc_std_error)),
+        ("Standard error", error.clone()),
         ("Brier score", brier.clone()),
         ("Hosmer-Lemeshow test", fit.clone()),
-        ("Calibration intercept", number(of.calibration_intercept.map(zero))),
-        ("Calibration slope", number(of.calibration_slope)),
+        ("Calibration intercept", intercept.clone()),
+        ("Calibration slope", slope.clone()),
     ];
     let section = Section::new("Discrimination and calibration")
-        .line(format!("Area under the ROC curve: {area},  Brier score: {brier}"))
-        .line(format!("Hosmer-Lemeshow test: {fit}"))
+        .line(format!("Area under the ROC curve: {area},  standard error: {error}"))
+        .line(format!("Brier score: {brier},  Hosmer-Lemeshow test: {fit}"))
+        .line(format!("Calibration intercept: {intercept},  calibration slope: {slope}"))
         .figure(plot::roc(&of.roc), html! {
             "ROC curve on the rows of the fit, " (whole(Some(of.events))) " of them with outcome 1; a model that tells nothing apart lies on the diagonal."
         })
@@ -214,7 +248,7 @@ fn zero(intercept: f64) -> f64 {
 
 fn remark() -> Markup {
     html! {
-        "Computed at the party that holds the outcome; nothing of it was sent. It is measured on the rows that the model was fitted to, so new rows will "
+        "Computed at a party that holds the outcome; nothing of it was sent. It is measured on the rows that the model was fitted to, so new rows will "
         "do worse; intercept and slope of calibration are 0 and 1 where the model has an intercept and neither penalty nor offset. The curve and this table are about groups of at least 5 rows; "
         "who is given them learns the outcome of a row whose group has one outcome only."
     }

@@ -11,7 +11,7 @@ use super::limits::Sizes;
 use super::opened::Opening;
 use super::session::Work;
 use super::solution::{self, Solved};
-use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
+use crate::fit::{Coefficient, Covariance, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{
@@ -73,6 +73,7 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
     };
     let model = model(&work.study, work.role, &work.encoded, work.opening.run, &own);
     let (covariance, term_tests) = inferred(work, &joined, &own);
+    let unopened = covariance.as_ref().map_or_else(Vec::new, |covariance| unopened_notes(work, covariance));
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = in_order(&work.study, [own, theirs].concat());
     let dropped = !work.dropped().is_empty() || work.dropped_elsewhere() > 0;
@@ -90,7 +91,7 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
         trace,
         caution: cut_note(work),
-        notes: notes(work),
+        notes: notes(work).into_iter().chain(unopened).collect(),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
         path: None,
@@ -313,6 +314,35 @@ fn performance_note(work: &Work) -> Option<String> {
     (work.study.method.family == Family::Binomial).then(|| {
         format!("{PERFORMANCE}: not computed in sealed mode, where nobody knows the linear predictor of a row")
     })
+}
+
+/// Why the covariance of the intercept with the slopes is null, and variance inflation with it.
+fn unopened_notes(work: &Work, covariance: &Covariance) -> Vec<String> {
+    let mut notes = Vec::new();
+    if work.encoded.block.has_intercept() && covariance.terms.len() > 1 {
+        let peer = work.study.peer(work.role);
+        let others = if work.study.is_of_several() { "each of the others" } else { peer.name() };
+        notes.push(format!(
+            "covariance of the intercept with the slopes: not computed in sealed mode, since the part of {others} in it, a number for each \
+             slope of {}, would have to open too",
+            work.role
+        ));
+    }
+    let family = work.study.method.family;
+    match family {
+        Family::Gaussian => {}
+        Family::Binomial | Family::Poisson => {
+            let opens = match work.study.guarantee.opens_to_both() {
+                true => "",
+                false => "; for {second} a table of these would have to open too",
+            };
+            notes.push(Pair::of(&work.study, work.role).named(&format!(
+                "variance inflation factors: not computed in sealed mode of {family} models, since they need the cross-products of a party's \
+                 own columns with the weights of the fit, which neither party knows for a row{opens}"
+            )));
+        }
+    }
+    notes
 }
 
 /// What the other side could predict of the own columns from its own and from what opened to it.

@@ -47,6 +47,9 @@ fn with_hardly_any_noise_the_fit_is_the_pooled_one_and_both_print_the_same_digit
             assert!((estimate - expected).abs() < tolerance, "{}: {estimate} {expected}", row.term);
             assert!(row.std_error.is_some() && row.conf_low < row.estimate);
         }
+        for fit in [&alice, &bob] {
+            assert!(says_why_no_tests(fit, "nothing more would have to leave"), "{:?}", fit.notes);
+        }
     }
 }
 
@@ -97,6 +100,7 @@ fn a_path_costs_what_one_fit_costs_and_nothing_more_is_said_for_it() {
             }
             assert!(many[at].notes.iter().any(|note| note.contains("cost nothing of the budget")));
             assert!(many[at].notes.iter().any(|note| note.contains("no standard errors")));
+            assert!(!says_why_no_tests(&many[at], ""));
         }
         assert_eq!(many[0].coefficients, many[1].coefficients);
     }

@@ -99,6 +99,7 @@ fn with_hardly_any_noise_the_fit_of_counts_is_the_pooled_one_and_has_no_standard
         }
         let why = "standard errors and intervals: not computed. Counts, and the means";
         assert!(alice.notes.iter().any(|note| note.starts_with(why)), "{:?}", alice.notes);
+        assert!(says_why_no_tests(&bob, "as the standard errors"), "{:?}", bob.notes);
     }
 }
 

@@ -91,6 +91,29 @@ fn a_sealed_fit_of_another_family_is_the_plain_fit() {
     }
 }
 
+#[test]
+fn what_is_null_in_a_sealed_fit_has_a_reason() {
+    let values = rows("poisson", ROWS, false);
+    let (both, reason) = ("\n[sealed]\nopens = \"both\"", "variance inflation factors: not computed in sealed mode of");
+    for (name, family) in [("gaussian", ""), ("binomial", BINOMIAL), ("poisson", POISSON)] {
+        for (more, without) in [("", false), (both, false), ("\n[inference]\nallowed = false", true)] {
+            let values = if name == "binomial" { rows(name, ROWS, false) } else { values.clone() };
+            let fits = sealed(&study("sealed", &format!("{family}{more}")), &values, Faults::NONE);
+            for (fit, own) in fits.iter().zip(["alice", "bob"]) {
+                let note = |says: &str| fit.notes.iter().any(|note| note.contains(says));
+                let vif = fit.term_tests.iter().flatten().any(|test| test.vif.is_none());
+                assert_eq!(note(&format!("{reason} {name} models")), vif, "{name} {more} {own}: {:?}", fit.notes);
+                assert_eq!(vif, name != "gaussian" && !without, "{name} {more} {own}");
+                assert_eq!(note("for bob a table of these would have to open"), vif && more != both, "{:?}", fit.notes);
+                let matrix = fit.covariance.iter().flat_map(|covariance| covariance.matrix.iter().flatten());
+                let beside = matrix.filter(|entry| entry.is_none()).count() > 0;
+                assert_eq!(note("the part of bob in it, a number for each slope of alice"), beside, "{:?}", fit.notes);
+                assert_eq!(beside, own == "alice" && !without, "{name} {more} {own}");
+            }
+        }
+    }
+}
+
 /// What a study may say beside its family.
 pub(super) const BESIDE: [&str; 6] = [
     "intercept = false",
