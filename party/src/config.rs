@@ -424,7 +424,7 @@ pub struct Overrides {
     /// Shared study file
     #[arg(long, value_name = "FILE")]
     pub study: Option<PathBuf>,
-    /// Table, CSV or Parquet
+    /// Table: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://..., s3://...
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// How a CSV file is written
@@ -782,6 +782,11 @@ mod tests {
         let nameless = base("table = \"visits\"").replace("data_set = \"visits\"", "");
         assert!(complaint(&nameless).starts_with("`privacy.data_set` is missing: "), "{}", complaint(&nameless));
         let text = base("table = \"a\"").replace("SQLite:base/cohort.db", "postgres://ana:secret@db.example/cohort");
+        // As libpq and others have them, these are taken for paths.
+        for place in ["host=db.example user=ana password=secret dbname=x", "postgres:ana:secret@db.example/cohort"] {
+            let said = load(SAMPLE, Overrides { data: Some(place.into()), ..Overrides::default() }).unwrap_err();
+            assert!(said.contains("an address must hold no password") && !said.contains("secret"), "{said}");
+        }
         let said = complaint(&text);
         assert!(said.contains("an address must hold no password") && !said.contains("secret"), "{said}");
     }

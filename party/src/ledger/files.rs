@@ -4,6 +4,8 @@
 //! its rows, so that copies are ([`crate::read::content`]). What is known stands in the anchors, which together are an index of the
 //! ledgers whose anchors lie in one folder. A file that grows has no digest: it is known by its identity alone.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, Registration};
 use serde::{Deserialize, Serialize};
@@ -101,8 +103,8 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
     file.refuse_elsewhere(&place, &identity.place, &keys)?;
     let known = place.read_anchor().map_err(LedgerError::from)?.map(|anchor| anchor.files).unwrap_or_default();
-    for Known { data_set: other, .. } in keys.iter().filter_map(|key| known.get(key)) {
-        if other != data_set && ledger.account(other).is_ok() {
+    for other in others(&keys, &known, data_set) {
+        if ledger.account(other).is_ok() {
             tracing::warn!(
                 "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
                 file.source
@@ -122,9 +124,14 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     Ok(changed.map_err(LedgerError::from)?)
 }
 
+/// The other data sets to which keys lead, each once.
+fn others<'k>(keys: &[String], known: &'k BTreeMap<String, Known>, data_set: &str) -> BTreeSet<&'k str> {
+    let names = keys.iter().filter_map(|key| known.get(key)).map(|known| known.data_set.as_str());
+    names.filter(|name| *name != data_set).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
     use std::path::PathBuf;
 
@@ -218,6 +225,18 @@ mod tests {
         host.spend("a", "by row", "cohort.csv", None, 0.1);
         assert_eq!(host.sums("a", &["by id", "by number", "by row"]), [0.06; 3]);
         host.ledger("a").verify().unwrap();
+    }
+
+    #[test]
+    fn a_data_set_to_which_several_keys_lead_is_named_once() {
+        let host = Host::new();
+        host.register("a", "by id", "cohort.csv", Some(0)).unwrap();
+        let file = host.file("cohort.csv", Some(1), false);
+        let keys = file.keys(&file.identity().unwrap().unwrap()).unwrap();
+        let known = host.ledger("a").storage().place.read_anchor().unwrap().unwrap().files;
+        assert!(keys.iter().filter(|key| known.contains_key(*key)).count() > 1);
+        assert_eq!(others(&keys, &known, "by number").into_iter().collect::<Vec<_>>(), ["by id"]);
+        assert!(others(&keys, &known, "by id").is_empty());
     }
 
     #[test]

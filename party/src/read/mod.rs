@@ -17,6 +17,8 @@ mod pipe;
 mod postgres;
 mod ranges;
 mod rows;
+#[cfg(any(feature = "postgres", feature = "s3"))]
+mod secrets;
 mod sqlite;
 mod stated;
 mod typed;
@@ -49,7 +51,8 @@ static FORMATS: [Format; 5] = [arrow::FORMAT, parquet::FORMAT, packed::FORMAT, s
 
 /// What is said of an address with a password.
 pub(crate) const SECRET: &str = "an address must hold no password and no key: passwords of data bases come from PGPASSWORD, from ~/.pgpass \
-    or from the file that `?passfile=` names, keys of stores from the environment or ~/.aws/credentials";
+    or from the file that `?passfile=` names, keys of stores from the environment or ~/.aws/credentials; a data base is stated as \
+    postgres://USER@HOST/DATABASE";
 
 /// Stands for standard input in place of a file.
 pub const STDIN: &str = "-";

@@ -288,8 +288,21 @@ fn failure(stated: &Stated) -> impl Fn(Error) -> ReadError {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => busy(),
             Some(ErrorCode::NotADatabase) => ReadError::format(&name, "this is no SQLite file"),
             Some(ErrorCode::DatabaseCorrupt) => ReadError::format(&name, "the SQLite file is damaged"),
-            _ => ReadError::format(&name, format!("SQLite refuses it ({error})")),
+            _ => ReadError::format(&name, format!("SQLite refuses it ({})", said(&error))),
         }
+    }
+}
+
+/// What SQLite says, without the query and without values of it: of one it may quote a sign or all from there on.
+fn said(error: &Error) -> String {
+    let Error::SqlInputError { msg, .. } = error else { return error.to_string() };
+    let is_value = |quoted: &str| quoted.starts_with(|first: char| first.is_ascii_digit() || "'\".".contains(first));
+    if msg.starts_with("unrecognized token") {
+        return "a quote that is not closed, or a sign that SQL does not know".to_owned();
+    }
+    match msg.strip_prefix("near \"") {
+        Some(quoted) if is_value(quoted) => "syntax error".to_owned(),
+        _ => msg.clone(),
     }
 }
 
@@ -493,6 +506,24 @@ mod tests {
         std::fs::write(&csv, "x\n1\n").unwrap();
         let (exit, text) = base.refused(&Stated::new(csv, Some(Chosen::Table("t".into()))), &all);
         assert!(exit == Exit::Usage && text.contains("this is no data base"), "{text}");
+    }
+
+    #[test]
+    fn a_query_that_sqlite_refuses_is_not_shown() {
+        let base = Base::new();
+        for (text, said) in [
+            ("SELECT age FORM visits WHERE id = 'geheim'", "SQLite refuses it (near \"visits\": syntax error)"),
+            ("SELECT weight FROM visits WHERE id = 'geheim'", "SQLite refuses it (no such column: weight)"),
+            ("SELECT age FROM visits WHERE id = 'x' 'geheim'", "SQLite refuses it (syntax error)"),
+            (
+                "SELECT age FROM visits WHERE id = 'geheim",
+                "SQLite refuses it (a quote that is not closed, or a sign that SQL does not know)",
+            ),
+        ] {
+            let (exit, sentence) = base.refused(&base.query(text), &Request::default());
+            assert_eq!((exit, sentence), (Exit::Data, format!("sqlite:@/cohort.db: {said}")), "{text}");
+            assert!(known(&base.query(text)).is_err_and(|error| !chain(&error).contains("geheim")), "{text}");
+        }
     }
 
     #[test]

@@ -67,22 +67,65 @@ pub(super) fn unescaped(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
+/// Stands for an address of which nothing can be shown.
+const HIDDEN: &str = "(an address with a password)";
+
 /// Whether an address holds a password or a key, which belong neither into a private file nor onto a command line.
 pub(crate) fn holds_secret(place: &Path) -> bool {
     let text = place.to_string_lossy();
-    let Some((_, rest)) = text.split_once("://") else { return false };
-    let (address, terms) = rest.split_once('?').unwrap_or((rest, ""));
-    let named = terms.split(['&', ';']).any(|term| {
-        let key = unescaped(term.split_once('=').map_or(term, |(key, _)| key)).to_ascii_lowercase();
-        ["pass", "secret", "token", "pwd"].iter().any(|word| key.contains(word)) && key != "passfile"
-    });
+    let Some((_, rest)) = text.split_once("://") else { return is_secret(&text) };
+    let address = rest.split_once('?').map_or(rest, |(address, _)| address);
     // Up to the last `@`: a password may hold any letter.
-    named || address.rsplit_once('@').is_some_and(|(who, _)| who.contains(':') || unescaped(who).contains(':'))
+    is_secret(&text)
+        || address.rsplit_once('@').is_some_and(|(who, _)| who.contains(':') || unescaped(who).contains(':'))
+}
+
+/// Whether an address holds a secret whose ends cannot be told.
+fn is_secret(text: &str) -> bool {
+    names_password(text) || is_bare(text) || has_secret_term(text)
+}
+
+/// Whether a word says that a password follows, as in connection strings of libpq (`host=db password=...`) and ODBC.
+fn names_password(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.match_indices('=').any(|(at, _)| {
+        let before = text[..at].trim_end();
+        ["password", "passwd", "pwd"].iter().any(|word| before.ends_with(word))
+    })
+}
+
+/// Whether this is `postgres:` without slashes, after which a password is as usual as after `postgres://`. It may have been taken
+/// for a relative path and been made absolute.
+fn is_bare(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["postgres:", "postgresql:"].iter().any(|beginning| {
+        text.match_indices(beginning).any(|(at, _)| {
+            let (before, after) = (&text[..at], &text[at + beginning.len()..]);
+            match before.is_empty() {
+                true => !after.starts_with("//"),
+                false => before.ends_with(['/', '\\']) && !before.contains("://"),
+            }
+        })
+    })
+}
+
+/// Whether a term behind `?` is a secret by its key.
+fn has_secret_term(text: &str) -> bool {
+    let terms = text.split_once("://").and_then(|(_, rest)| rest.split_once('?'));
+    terms.is_some_and(|(_, terms)| {
+        terms.split(['&', ';']).any(|term| {
+            let key = unescaped(term.split_once('=').map_or(term, |(key, _)| key)).to_ascii_lowercase();
+            ["pass", "secret", "token", "pwd"].iter().any(|word| key.contains(word)) && key != "passfile"
+        })
+    })
 }
 
 /// An address without who asks and how, which is where a password would stand.
 fn without_secrets(place: &Path) -> String {
     let text = place.to_string_lossy();
+    if is_secret(&text) {
+        return HIDDEN.to_owned();
+    }
     let Some((scheme, rest)) = text.split_once("://") else { return text.into_owned() };
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     format!("{scheme}://{}", rest.split_once('?').map_or(rest, |(rest, _)| rest))
@@ -123,7 +166,7 @@ impl From<&Stated> for Stated {
 mod tests {
     use super::*;
 
-    const SECRETS: [&str; 8] = [
+    const SECRETS: [&str; 20] = [
         "postgres://ana:pass word@db.example/cohort",
         "postgres://ana:p@ss/w?rd@db.example/cohort",
         "postgres://ana%3Apass@db.example/cohort",
@@ -132,6 +175,19 @@ mod tests {
         "s3://key:pass@bucket/cohort.parquet",
         "s3://bucket/cohort.parquet?aws_secret_access_key=pass",
         "s3://bucket/cohort.parquet?aws_session_token=pass",
+        "s3://bucket/cohort.parquet?aws_secret_access_key=x@pass",
+        // As libpq, ODBC and JDBC have them, also where they were taken for a relative path.
+        "host=db.example user=ana password=geheim dbname=x",
+        "/home/ana/host=db.example user=ana PASSWORD = 'geheim' dbname=x",
+        "postgresql://host=db.example user=ana passwd=gehe@im",
+        "Driver=PostgreSQL;Server=db.example;Uid=ana;Pwd=geheim",
+        "password=geheim://x",
+        "jdbc:sqlserver://db.example;user=ana;password=ge@heim",
+        "jdbc:postgresql://db.example/x?user=ana&password=geheim",
+        "postgres:ana:geheim@db/x",
+        "POSTGRESQL:ana:geheim://@db/x",
+        "/home/ana/postgres:ana:geheim@db/x",
+        "postgres:/ana:geheim@db/x",
     ];
 
     #[test]
@@ -140,13 +196,18 @@ mod tests {
             assert!(holds_secret(Path::new(text)), "{text}");
             let stated = Stated::from(Path::new(text));
             for shown in [stated.to_string(), format!("{stated:?}")] {
-                assert!(!shown.contains("pass") && !shown.contains("p@ss"), "{shown}");
+                let shown = shown.replace(HIDDEN, "");
+                assert!(!["pass", "p@ss", "gehe", "heim"].iter().any(|part| shown.contains(part)), "{shown}");
             }
         }
         for text in [
             "postgres://ana@db.example:5432/cohort?passfile=/home/ana/.pgpass",
             "s3://bucket/a:b/c.parquet",
             "a:b@c/d.csv",
+            "postgres://db.example/postgres:x",
+            "s3://bucket/postgres:dump/year=2024/c.parquet",
+            "/home/ana/passwords/postgres.csv",
+            "year=2024/c.parquet",
         ] {
             assert!(!holds_secret(Path::new(text)), "{text}");
         }

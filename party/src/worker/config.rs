@@ -61,7 +61,8 @@ pub struct Overrides {
     /// Shared study file
     #[arg(long, value_name = "FILE")]
     pub study: Option<PathBuf>,
-    /// Table, CSV or Parquet; `-` reads CSV from standard input
+    /// Table: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://..., s3://...; `-` reads CSV from
+    /// standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// How a CSV file is written

@@ -63,7 +63,8 @@ pub struct Arguments {
     /// Batches fitted at the same time; by default as many as the machine has cores
     #[arg(long, value_name = "NUMBER")]
     pub threads: Option<NonZeroUsize>,
-    /// CSV or Parquet file; by default CSV or an Arrow IPC stream is read from standard input
+    /// Table: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://..., s3://...; by default CSV or an
+    /// Arrow IPC stream is read from standard input
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// How a CSV file is written

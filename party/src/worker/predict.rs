@@ -29,7 +29,8 @@ pub struct Arguments {
     /// The run's report.json, from the coordinator or any worker
     #[arg(long, value_name = "FILE")]
     report: PathBuf,
-    /// Table with the columns of the model, CSV or Parquet
+    /// Table with the columns of the model: CSV, Parquet or Arrow file, folder or pattern of Parquet files, sqlite:FILE, postgres://...,
+    /// s3://...
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     #[command(flatten)]

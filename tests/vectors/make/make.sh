@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes every vector anew: data files, glm, penalised paths, cross-validation. Needs R with glmnet, jsonlite, pROC, car and sandwich,
+# Makes every vector anew: data files, glm, penalised paths, cross-validation and the rest. Needs R with glmnet, jsonlite, pROC, car and sandwich,
 # and the Python packages of requirements.txt. PYTHON chooses the interpreter.
 set -eu
 cd "$(dirname "$0")"
@@ -19,6 +19,9 @@ Rscript sandwich.R ..
 Rscript refit.R ..
 Rscript quasi.R ..
 "$python" methods.py
+"$python" arrow.py
+"$python" arrow_coded.py
+"$python" arrow_polars.py
 "$python" near.py ..
 "$python" robust.py
 "$python" secure.py ../secure

@@ -101,6 +101,19 @@ impl<'a> Table<'a> {
             .collect()
     }
 
+    /// A vector of long numbers in a field.
+    pub(super) fn longs(&self, index: usize) -> Result<Vec<i64>, Cut> {
+        self.vector(index, 8)?.into_iter().map(|at| long(self.bytes, at)).collect()
+    }
+
+    /// A vector in a field of a long number, one of four bytes and another long number.
+    pub(super) fn blocks(&self, index: usize) -> Result<Vec<(i64, i32, i64)>, Cut> {
+        let elements = self.vector(index, 24)?.into_iter();
+        elements
+            .map(|at| Ok((long(self.bytes, at)?, word(self.bytes, at + 8)? as i32, long(self.bytes, at + 16)?)))
+            .collect()
+    }
+
     /// A vector of pairs of long numbers in a field.
     pub(super) fn pairs(&self, index: usize) -> Result<Vec<(i64, i64)>, Cut> {
         let elements = self.vector(index, 16)?;

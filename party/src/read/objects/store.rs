@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,7 +21,7 @@ use tokio_stream::StreamExt;
 
 use super::super::ranges::Ranges;
 use super::super::rows::Rows;
-use super::super::{Bytes, Found, How, Identity, Opened, ReadError, Stated, Table, holds_secret, of_bytes};
+use super::super::{Bytes, Found, How, Identity, Opened, ReadError, Stated, Table, holds_secret, of_bytes, secrets};
 use super::BEGINNING;
 
 /// Bytes of a request.
@@ -209,7 +210,7 @@ fn speaker() -> io::Result<&'static Runtime> {
 fn got<T: Send + 'static>(getting: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     speaker()?.spawn(async move { tell.send(getting.await) });
-    told.recv().map_err(io::Error::other)
+    told.recv().map_err(|_| io::Error::other("the request to the store was not made"))
 }
 
 pub(super) fn open(stated: &Stated, how: &How) -> Result<Opened, ReadError> {
@@ -267,7 +268,65 @@ fn bucket_and_key(stated: &Stated) -> (&str, &str) {
 
 /// Where the store is, if it is not that of AWS.
 fn endpoint(variables: &Variables) -> Option<String> {
-    ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"].iter().find_map(|name| variables.get(*name)).cloned()
+    let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+    names.iter().find_map(|name| variables.get(*name)).map(|endpoint| endpoint.trim().to_owned())
+}
+
+/// Whether the store is on this machine and spoken to without TLS.
+///
+/// # Errors
+/// No address of a store, which the crate would not survive, or one of another machine without TLS.
+fn is_plain(endpoint: &str) -> Result<bool, &'static str> {
+    // It is shown, and kept with what is known of the data set.
+    if endpoint.contains('@') || holds_secret(Path::new(endpoint)) {
+        return Err("AWS_ENDPOINT_URL must hold no key and no password");
+    }
+    let (scheme, rest) = endpoint.split_once("://").unwrap_or_default();
+    let plain = scheme.eq_ignore_ascii_case("http");
+    if !plain && !scheme.eq_ignore_ascii_case("https") {
+        return Err(
+            "AWS_ENDPOINT_URL must begin with http:// or https://: for a store on this machine write http://localhost:9000",
+        );
+    }
+    let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (address, None),
+    };
+    if !is_host(host) {
+        return Err("AWS_ENDPOINT_URL must name a host behind http:// or https://, as http://localhost:9000 does");
+    }
+    let is_port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<NonZeroU16>().is_ok();
+    if !port.is_none_or(is_port) {
+        return Err("the port of AWS_ENDPOINT_URL is no number from 1 to 65535");
+    }
+    if !path.chars().all(|letter| letter.is_ascii_alphanumeric() || "/-._~%+".contains(letter)) {
+        return Err("the path of AWS_ENDPOINT_URL has a character that cannot stand there");
+    }
+    let address = host.trim_matches(['[', ']']).parse();
+    let here = host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address: IpAddr| address.is_loopback());
+    match plain && !here {
+        true => Err("without TLS only a store on this machine is spoken to: the endpoint must be https"),
+        false => Ok(plain),
+    }
+}
+
+/// Whether this is the name or the address of a machine.
+fn is_host(host: &str) -> bool {
+    if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().is_ok();
+    }
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default();
+    // What ends in a number is read as an address.
+    match last.bytes().all(|digit| digit.is_ascii_digit()) || last.to_ascii_lowercase().starts_with("0x") {
+        true => host.parse::<Ipv4Addr>().is_ok(),
+        false => is_name(host),
+    }
+}
+
+/// Whether a text has the characters only that names of hosts, buckets and regions have.
+fn is_name(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter))
 }
 
 /// Asks the store for the object; a second pass gets the version of the first.
@@ -303,39 +362,31 @@ fn store(stated: &Stated) -> Result<(Arc<LimitStore<AmazonS3>>, Name), ReadError
     {
         return Err(wrong("an object is stated as s3://BUCKET/KEY".to_owned()));
     }
+    if !is_name(bucket) {
+        return Err(wrong("the bucket has a character that no bucket can have".to_owned()));
+    }
     let name = Name::parse(key).map_err(|_| wrong("the key has a part that no key can have".to_owned()))?;
     let options = ClientOptions::new().with_connect_timeout(CONNECTION).with_timeout(REQUEST);
     let retries = RetryConfig { max_retries: ATTEMPTS, retry_timeout: PATIENCE, ..RetryConfig::default() };
     let mut builder = AmazonS3Builder::new();
     for (name, value) in &variables {
         if let Ok(key) = name.to_ascii_lowercase().parse::<Key>() {
-            builder = builder.with_config(key, value);
+            builder = builder.with_config(key, value.trim());
         }
     }
     builder = builder.with_client_options(options).with_retry(retries).with_bucket_name(bucket).with_allow_http(false);
     if let Some(endpoint) = endpoint(&variables) {
-        // It is shown, and kept with what is known of the data set.
-        if endpoint.contains('@') || holds_secret(Path::new(&endpoint)) {
-            return Err(wrong("AWS_ENDPOINT_URL must hold no key and no password".to_owned()));
-        }
-        let host = endpoint.strip_prefix("http://").map(|host| host.split('/').next().unwrap_or_default());
-        let here = host.map(|host| host.rsplit_once(':').map_or(host, |(host, _)| host));
-        let here = here.is_some_and(|host| {
-            host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|host: IpAddr| host.is_loopback())
-        });
-        if host.is_some() && !here {
-            return Err(wrong(
-                "without TLS only a store on this machine is spoken to: the endpoint must be https".to_owned(),
-            ));
-        }
+        let plain = is_plain(&endpoint).map_err(|problem| wrong(problem.to_owned()))?;
         // A store that is no bucket's own host has its buckets in the path.
-        builder = builder.with_endpoint(endpoint).with_allow_http(here);
+        builder = builder.with_endpoint(endpoint).with_allow_http(plain);
     }
     if builder.get_config_value(&Key::Region).is_none() {
         builder = builder.with_region("us-east-1");
     }
     builder = keys(builder, &variables, &shown)?;
-    let store = builder.build().map_err(|error| Trouble::of(&error).told(&shown))?;
+    check_keys(&builder).map_err(&wrong)?;
+    // What the crate says quotes values.
+    let store = builder.build().map_err(|_| wrong(unusable(&variables)))?;
     Ok((Arc::new(LimitStore::new(store, AT_ONCE)), name))
 }
 
@@ -356,6 +407,9 @@ fn keys(builder: AmazonS3Builder, variables: &Variables, shown: &str) -> Result<
     let file = variables.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
     let file = file.or_else(|| variables.get("HOME").map(|home| PathBuf::from(home).join(".aws/credentials")));
     let profile = variables.get("AWS_PROFILE").map_or("default", String::as_str);
+    if let Some(file) = &file {
+        secrets::check(file, "keys", shown)?;
+    }
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let entries = entries(&text, profile);
     match (entries.get("aws_access_key_id"), entries.get("aws_secret_access_key")) {
@@ -371,6 +425,46 @@ fn keys(builder: AmazonS3Builder, variables: &Variables, shown: &str) -> Result<
                  (AWS_SKIP_SIGNATURE=true for a public bucket)";
             Err(ReadError::Refused { file: shown.to_owned(), problem: problem.to_owned() })
         }
+    }
+}
+
+/// Whether keys and region can stand in a request, which the crate takes for granted.
+fn check_keys(builder: &AmazonS3Builder) -> Result<(), String> {
+    fn is_line(text: &str) -> bool {
+        text.bytes().all(|letter| (b' '..=b'~').contains(&letter))
+    }
+    fn is_text(text: &str) -> bool {
+        !text.contains(char::is_control)
+    }
+    let parts = [
+        (Key::AccessKeyId, "the name of the key (AWS_ACCESS_KEY_ID, aws_access_key_id)", is_line as fn(&str) -> bool),
+        (Key::SecretAccessKey, "the key (AWS_SECRET_ACCESS_KEY, aws_secret_access_key)", is_text),
+        (Key::Token, "the token (AWS_SESSION_TOKEN, aws_session_token)", is_line),
+        (Key::Region, "the region (AWS_REGION)", is_name),
+    ];
+    for (key, name, is_usable) in parts {
+        if !builder.get_config_value(&key).is_none_or(|value| is_usable(&value)) {
+            return Err(format!("{name} holds a line break or another character that cannot stand there"));
+        }
+    }
+    let is_set = |key| builder.get_config_value(&key).is_some();
+    match is_set(Key::AccessKeyId) && !is_set(Key::SecretAccessKey) {
+        true => Err("AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// What is said where the crate cannot use what the environment says: the name of the variable, and not its value.
+fn unusable(variables: &Variables) -> String {
+    let alone = |name: &str, value: &str| {
+        let key = name.to_ascii_lowercase().parse::<Key>().ok()?;
+        let builder = AmazonS3Builder::new().with_access_key_id("key").with_secret_access_key("key");
+        let builder = builder.with_config(key, value.trim()).with_client_options(ClientOptions::new());
+        builder.with_bucket_name("bucket").build().err()
+    };
+    match variables.iter().find(|(name, value)| alone(name, value).is_some()) {
+        Some((name, _)) => format!("{name} has a value that it cannot have"),
+        None => "the variables AWS_* of the environment do not go together".to_owned(),
     }
 }
 

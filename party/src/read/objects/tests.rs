@@ -222,6 +222,15 @@ fn write(file: &Path, names: &[String]) {
     writer.close().unwrap();
 }
 
+/// What says where a store is, and the keys for it.
+fn address(endpoint: &str) -> [(&'static str, String); 3] {
+    [
+        ("AWS_ENDPOINT", endpoint.to_owned()),
+        ("AWS_ACCESS_KEY_ID", "the-key".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "the-secret".to_owned()),
+    ]
+}
+
 fn by_id() -> Request {
     Request { id: Some("id".into()), ..Request::default() }
 }
@@ -303,13 +312,6 @@ fn a_store_that_is_gone_slow_or_refuses_gets_a_sentence_without_a_secret() {
     let error = std::iter::repeat_with(|| batches.next(50_000)).find_map(Result::err).unwrap();
     assert!(error.exit() == Exit::Unreachable && chain(&error).contains("does not answer"), "{}", chain(&error));
     // Nobody listens there.
-    let address = |address: &str| {
-        [
-            ("AWS_ENDPOINT", address.to_owned()),
-            ("AWS_ACCESS_KEY_ID", "the-key".to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", "the-secret".to_owned()),
-        ]
-    };
     server.knows(&address("http://127.0.0.1:1"));
     let (exit, text) = server.refused("a.csv");
     assert!(exit == Exit::Unreachable && text.contains("cannot be reached or does not answer"), "{text}");
@@ -322,7 +324,7 @@ fn a_store_that_is_gone_slow_or_refuses_gets_a_sentence_without_a_secret() {
     server.knows(&[("AWS_SHARED_CREDENTIALS_FILE", "/nowhere".to_owned())]);
     let (exit, text) = server.refused("a.csv");
     assert!(exit == Exit::Refused && text.contains("no key for the store is known"), "{text}");
-    for place in ["s3://trouble", "s3://trouble/", "s3://trouble/folder/", "s3:///a.csv"] {
+    for place in ["s3://trouble", "s3://trouble/", "s3://trouble/folder/", "s3:///a.csv", "s3://trou ble/a.csv"] {
         let error = read(Path::new(place), &Request::default()).unwrap_err();
         assert_eq!(error.exit(), Exit::Usage, "{place}: {}", chain(&error));
     }
@@ -364,7 +366,69 @@ fn an_object_that_is_written_anew_while_it_is_read_is_no_table() {
 }
 
 #[test]
+fn an_address_or_a_key_that_cannot_be_one_gets_a_sentence_without_a_secret() {
+    let server = Server::new("slips");
+    for (endpoint, part) in [
+        (
+            "localhost:9000",
+            "must begin with http:// or https://: for a store on this machine write http://localhost:9000",
+        ),
+        ("foo", "must begin with http:// or https://"),
+        ("https:/x", "must begin with http:// or https://"),
+        ("ftp://x", "must begin with http:// or https://"),
+        ("http://", "must name a host"),
+        ("https:///x", "must name a host"),
+        ("https://a b", "must name a host"),
+        ("https://ä.example", "must name a host"),
+        ("https://999.1.1.1", "must name a host"),
+        ("https://[::1", "must name a host"),
+        ("http://localhost:port", "the port of AWS_ENDPOINT_URL is no number from 1 to 65535"),
+        ("http://localhost:99999", "the port of AWS_ENDPOINT_URL is no number from 1 to 65535"),
+        ("http://localhost:+80", "the port of AWS_ENDPOINT_URL is no number from 1 to 65535"),
+        ("http://localhost:", "the port of AWS_ENDPOINT_URL is no number from 1 to 65535"),
+        ("https://store.example/a?b", "the path of AWS_ENDPOINT_URL"),
+        ("HTTP://store.example", "the endpoint must be https"),
+    ] {
+        server.knows(&address(endpoint));
+        let (exit, text) = server.refused("a.csv");
+        assert!(exit == Exit::Usage && text.contains(part), "{endpoint}: {text}");
+    }
+    for (name, value, part) in [
+        ("AWS_ACCESS_KEY_ID", "the-key\nthe-secret", "the name of the key (AWS_ACCESS_KEY_ID"),
+        ("AWS_ACCESS_KEY_ID", "the-key-ä", "the name of the key (AWS_ACCESS_KEY_ID"),
+        ("AWS_SECRET_ACCESS_KEY", "the-secret\0", "the key (AWS_SECRET_ACCESS_KEY"),
+        ("AWS_SESSION_TOKEN", "the-secret\r\nx", "the token (AWS_SESSION_TOKEN"),
+        ("AWS_REGION", "eu west", "the region (AWS_REGION) holds a line break or another character"),
+        ("AWS_SECRET_ACCESS_KEY", "", "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"),
+        ("AWS_SKIP_SIGNATURE", "yes1", "AWS_SKIP_SIGNATURE has a value that it cannot have"),
+        ("AWS_CHECKSUM_ALGORITHM", "the-secret", "AWS_CHECKSUM_ALGORITHM has a value that it cannot have"),
+    ] {
+        let mut known: BTreeMap<&str, String> = address("http://127.0.0.1:1").into_iter().collect();
+        known.insert(name, value.to_owned());
+        let known: Vec<_> = known.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        server.knows(&known);
+        let (exit, text) = server.refused("a.csv");
+        assert!(exit == Exit::Usage && text.contains(part), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_line_break_after_a_key_or_an_endpoint_is_none_of_it() {
+    let server = Server::new("breaks");
+    let source = server.put("a.csv", b"x\n1\n");
+    let endpoint = OF_TESTS.lock().unwrap()["breaks"]["AWS_ENDPOINT_URL"].clone();
+    server.knows(&[
+        ("AWS_ENDPOINT_URL", format!("{endpoint}/ \n")),
+        ("AWS_ACCESS_KEY_ID", "the-key\n".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "the-secret\r\n".to_owned()),
+        ("AWS_SESSION_TOKEN", "token\n".to_owned()),
+    ]);
+    assert_eq!(read(&source, &Request::default()).unwrap().rows(), 1);
+}
+
+#[test]
 fn keys_are_those_of_the_profile_that_is_named() {
+    use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("credentials");
     std::fs::write(
@@ -377,9 +441,14 @@ fn keys_are_those_of_the_profile_that_is_named() {
     let known = [("AWS_ENDPOINT_URL", endpoint), ("AWS_SHARED_CREDENTIALS_FILE", file.display().to_string())];
     let source = server.put("a.csv", b"x\n1\n");
     server.knows(&known);
-    assert_eq!(server.refused("a.csv").0, Exit::Refused);
+    let allow = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    allow(0o600);
+    assert!(server.refused("a.csv").1.contains("does not allow the object to be read with these keys"));
     let mut named = known.to_vec();
     named.push(("AWS_PROFILE", "ana".to_owned()));
     server.knows(&named);
     assert_eq!(read(&source, &Request::default()).unwrap().rows(), 1);
+    allow(0o644);
+    let (exit, text) = server.refused("a.csv");
+    assert!(exit == Exit::Refused && text.ends_with("holds keys and can be read by others: chmod 600"), "{text}");
 }

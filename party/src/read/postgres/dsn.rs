@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::stated::unescaped;
-use super::super::{ReadError, after};
+use super::super::{ReadError, after, secrets};
 use super::BEGINNINGS;
 
 /// How long a server may take to answer a connection.
@@ -85,10 +85,7 @@ impl Place {
             return Ok(Some(password));
         }
         let Some(file) = self.passwords.as_deref().filter(|file| file.is_file()) else { return Ok(None) };
-        if is_open(file) {
-            let problem = format!("{} holds passwords and can be read by others: chmod 600", file.display());
-            return Err(ReadError::Refused { file: self.name.clone(), problem });
-        }
+        secrets::check(file, "passwords", &self.name)?;
         let text =
             fs::read_to_string(file).map_err(|source| ReadError::Open { file: file.display().to_string(), source })?;
         Ok(text.lines().find_map(|line| self.entry(line)))
@@ -111,17 +108,6 @@ impl Place {
         let alike = fields.iter().zip(own).all(|(field, own)| field == "*" || field == own);
         (alike && fields.len() == 5 && !line.starts_with('#')).then(|| fields.pop()).flatten()
     }
-}
-
-#[cfg(unix)]
-fn is_open(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open(_file: &Path) -> bool {
-    false
 }
 
 fn read_terms(text: &str) -> Result<BTreeMap<String, String>, String> {
