@@ -345,7 +345,7 @@ impl Seconds {
     pub const UNKNOWN: Seconds = Seconds { read: f64::NAN, solve: f64::NAN, exchange: f64::NAN, total: f64::NAN };
 }
 
-/// Numbers of a process that lay in files because memory was short.
+/// Numbers of a process that lay in files because memory was short. What else it read from the disk after its table counts too.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct InFiles {
     /// Bytes that lay in files at most at one time.
@@ -364,6 +364,7 @@ impl InFiles {
     pub(crate) fn words(&self) -> String {
         let lay = number::bytes(self.bytes);
         match self.passes() {
+            Some(0.0) => format!("{lay}, not read from the disk again"),
             Some(passes) => format!("{lay}, read {passes:.1} times from the disk"),
             None => lay,
         }

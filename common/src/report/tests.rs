@@ -670,6 +670,7 @@ fn what_lay_in_files_is_told_with_its_passes_and_not_to_others_under_privacy() {
     let (mut alice, bob) = pair();
     let lay = InFiles { bytes: 3_100_000_000, read_bytes: Some(57_040_000_000) };
     assert_eq!(lay.passes(), Some(18.4));
+    assert_eq!(InFiles { read_bytes: Some(0), ..lay }.words(), "3.1 GB, not read from the disk again");
     alice.in_files = Some(PerParty::Own(lay));
     assert!(html(&alice).contains("3.1 GB, read 18.4 times from the disk"));
     let merged = merge(&alice, &bob).unwrap();

@@ -20,7 +20,7 @@ use crate::linalg::{self, BLOCK_ROWS, DEPENDENCE, Definite, Spares, Values};
 mod newton;
 
 use newton::Curvature;
-pub(super) use newton::{Estimates, NO_GAIN, WORTH_A_SWEEP};
+pub(super) use newton::{CLOSE, Estimates, NO_GAIN, WORTH_A_SWEEP};
 pub use newton::{LONGEST_STEP, Solved};
 
 /// The outcome and what goes with it, as one party sees it: `n` values each.

@@ -16,11 +16,18 @@ use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{self, Definite, SomeRows};
 
 /// Steps, at most. Where there is a minimum about seven are enough.
-const STEPS: usize = 16;
+const STEPS: usize = 24;
 
 /// A step of this many standard errors, squared, is followed by one far below rounding of the loss. Where all weights are
-/// small it is as much less. After a step by an estimate what is left to go is known, and must be as little.
+/// small it is as much less. After a step by an estimate the share that it left of the one before it foretells the next, which must be below
+/// the square of this.
 const SMALL: f64 = 1e-10;
+
+/// At least this share of the square of a step by an estimate is taken to be left: one step may gain more than the next.
+const LEFT: f64 = 1e-4;
+
+/// The square of a step in standard errors, for a weight of 1, up to which weights have changed little on the way.
+const SHORT: f64 = 1e-2;
 
 /// The share of the square of a step that the next one may have for an estimated second derivative to be good enough.
 const GAINED: f64 = 2.5e-3;
@@ -144,12 +151,12 @@ impl Rows<'_> {
             let scale = self.weight_sum().min(1.0);
             let is_last = match left {
                 None => decrement <= SMALL * scale,
-                Some(left) => decrement * left <= SMALL * SMALL * scale,
+                Some(left) => decrement * left.max(LEFT) <= SMALL * SMALL * scale,
             };
             if halvings == 0 && is_last {
                 return Some(());
             }
-            before = known.filter(|_| halvings == 0);
+            before = known.filter(|_| halvings == 0 && decrement <= SHORT * self.weight_sum());
         }
         None
     }

@@ -29,7 +29,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 
-use super::block::{Block, Estimates, LONGEST_STEP, NO_GAIN, Pass, WORTH_A_SWEEP};
+use super::block::{Block, CLOSE, Estimates, LONGEST_STEP, NO_GAIN, Pass, WORTH_A_SWEEP};
 use super::rows::{self, Scores, Strip};
 use super::standardise::largest;
 use crate::glm::Family;
@@ -72,6 +72,8 @@ pub struct Shown {
     closed: bool,
     own: Option<Definite>,
     /// For vectors of partners.
+    /// Whether second derivatives are estimated: where that gained too little, it is not tried again.
+    estimates: Estimates,
     spares: Spares,
 }
 
@@ -157,6 +159,7 @@ impl Shown {
             before: 0,
             closed: false,
             own: None,
+            estimates: Estimates::default(),
             spares: Spares::default(),
         }
     }
@@ -426,16 +429,17 @@ impl Shown {
             }
         }
         let mut hessian: Option<Hessian> = None;
-        let (mut estimates, mut by_estimates) = (Estimates::default(), false);
+        let mut by_estimates = false;
+        let close = self.steepness(block, &sweep.gradient) <= CLOSE;
         for round in 0..MAX_STEPS {
             let steepness = self.steepness(block, &sweep.gradient);
             // One step is always taken: a gradient says nothing about how far a flat valley goes on.
-            let tol = if by_estimates { SURE * tol } else { tol };
-            if round > 0 && !(steepness > tol) {
+            let enough = if by_estimates { SURE * tol } else { tol };
+            if round > 0 && !(steepness > enough) {
                 break;
             }
             let fresh = hessian.is_none();
-            let estimate = || estimates.are_worth_it().then(|| self.estimate(block, &start, &point)).flatten();
+            let estimate = || self.estimates.are_worth_it().then(|| self.estimate(block, &start, &point)).flatten();
             let found = hessian.take().or_else(estimate).or_else(|| self.curvature(block, &start, &point));
             let Some(Hessian { definite, kept, estimated }) = found else { break };
             by_estimates |= estimated;
@@ -466,14 +470,14 @@ impl Shown {
             let Some((next, next_sweep)) = next else { break };
             let gain = self.steepness(block, &next_sweep.gradient) / steepness;
             (point, sweep) = (next, next_sweep);
-            if gain > NO_GAIN && round > 1 && !estimated {
+            if gain > NO_GAIN && round > 1 && (!estimated || steepness <= tol) {
                 break;
             }
             // A second derivative that still gains digits quickly is worth another sweep.
             if gain < WORTH_A_SWEEP {
                 hessian = Some(Hessian { definite, kept, estimated });
             } else if estimated {
-                estimates.note(fresh, gain);
+                self.estimates.note(fresh, close, gain);
             }
         }
         let along = self.of_partners(point.rows(p, point.len() - p).as_slice());

@@ -169,12 +169,13 @@ impl Block {
         let mut estimates = Estimates::default();
         // Close to where later fits end, all rows are worth their price once.
         let close = certificate <= CLOSE;
-        // An estimate costs a third of a sweep, and saves one where there is far to go.
+        // An estimate costs less than a sweep, and saves one where there is far to go.
         if self.curvature.as_ref().is_some_and(|curvature| curvature.estimated) && certificate * WORTH_A_SWEEP > tol {
             self.curvature = None;
         }
         while certificate > tol && passes < MAX_PASSES && stalls < 2 {
-            if self.curvature.is_none() {
+            let new = self.curvature.is_none();
+            if new {
                 let estimate = estimates.are_worth_it() && !(close && self.known.is_none());
                 match estimate.then(|| self.estimate_curvature()).flatten() {
                     Some(curvature) => self.keep_curvature(curvature),
@@ -211,7 +212,7 @@ impl Block {
             // An old second derivative is worth another sweep only while it still gains digits quickly.
             if !constant && gain > WORTH_A_SWEEP {
                 match estimated {
-                    true => estimates.note(fresh, gain),
+                    true => estimates.note(new, close, gain),
                     false if fresh && gain > NO_GAIN => stalls += 1,
                     false => {}
                 }
@@ -342,7 +343,7 @@ impl Block {
     }
 }
 
-/// Whether second derivatives are still estimated from some of the rows, in one minimisation.
+/// Whether second derivatives are still estimated from some of the rows.
 #[derive(Debug, Default)]
 pub(in super::super) struct Estimates {
     slow: usize,
@@ -354,16 +355,17 @@ impl Estimates {
         self.slow < MOST_SLOW
     }
 
-    /// A step by an estimate left this share of the gradient, more than what is worth another sweep. `fresh`: it was made where the step began.
-    pub(in super::super) fn note(&mut self, fresh: bool, gain: f64) {
+    /// A step by an estimate left this share of the gradient, more than what is worth another sweep. `fresh`: it was made where the step began;
+    /// `close`: the minimisation began close to the minimum, so that a second derivative of all rows would have left next to nothing.
+    pub(in super::super) fn note(&mut self, fresh: bool, close: bool, gain: f64) {
         if fresh {
-            self.slow += if gain > NO_GAIN { MOST_SLOW } else { 1 };
+            self.slow += if close || gain > NO_GAIN { MOST_SLOW } else { 1 };
         }
     }
 }
 
 /// A scaled gradient from which on what weights still change of a second derivative is little.
-const CLOSE: f64 = 5e-3;
+pub(in super::super) const CLOSE: f64 = 5e-3;
 
 /// Far from the minimum every step leaves much; after so many it may be the estimate.
 const MOST_SLOW: usize = 4;
