@@ -167,12 +167,12 @@ impl Footer {
         let all = kinds.into_iter().flat_map(|(kind, blocks)| blocks.into_iter().map(move |block| (kind, block)));
         // Together they are not longer than the file: what is held in memory grows with what is there.
         let mut left = self.place;
-        let mut checked = |(kind, block)| {
+        let checked = |(kind, block)| {
             let block = Block::new(kind, block, self.place)?;
             left = left.checked_sub(block.length())?;
             Some(block)
         };
-        let blocks = all.map(|block| checked(block)).collect::<Option<Vec<_>>>();
+        let blocks = all.map(checked).collect::<Option<Vec<_>>>();
         let blocks = blocks.ok_or_else(|| damaged_file(file, "its footer names a place that is not in the file"))?;
         Ok(Messages::File { ranges, blocks: blocks.into_iter() })
     }

@@ -225,7 +225,7 @@ fn open_any(bytes: &[u8]) -> Result<Opened, ReadError> {
 }
 
 fn name(row: usize) -> String {
-    if row % 3 == 0 { format!("person number {row} of Tromsø") } else { format!("p{row}") }
+    if row.is_multiple_of(3) { format!("person number {row} of Tromsø") } else { format!("p{row}") }
 }
 
 fn names_of(frame: &Frame) -> Vec<String> {
@@ -299,8 +299,11 @@ fn columns_of_all_other_types_may_stand_unread_and_are_named() {
     }
 }
 
+/// Ids, levels of `site` and values of `x`.
+type Small = (Vec<String>, Vec<Option<String>>, Vec<f64>);
+
 /// What the small file holds, if these are its bytes.
-fn small(bytes: &[u8]) -> Result<(Vec<String>, Vec<Option<String>>, Vec<f64>), ReadError> {
+fn small(bytes: &[u8]) -> Result<Small, ReadError> {
     let frame = open_file(held(bytes), "file", false)?.read(&by_name(&["site", "x"]))?;
     Ok((names_of(&frame), levels_of(&frame, "site"), numbers_of(&frame, "x")))
 }
