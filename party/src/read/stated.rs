@@ -75,9 +75,11 @@ pub(crate) fn holds_secret(place: &Path) -> bool {
     let text = place.to_string_lossy();
     let Some((_, rest)) = text.split_once("://") else { return is_secret(&text) };
     let address = rest.split_once('?').map_or(rest, |(address, _)| address);
-    // Up to the last `@`: a password may hold any letter.
-    is_secret(&text)
-        || address.rsplit_once('@').is_some_and(|(who, _)| who.contains(':') || unescaped(who).contains(':'))
+    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
+    // Up to the last `@`: a password may hold any letter, `?` and `/` too.
+    let names =
+        |part: &str| part.rsplit_once('@').is_some_and(|(who, _)| who.contains(':') || unescaped(who).contains(':'));
+    is_secret(&text) || names(address) || names(authority)
 }
 
 /// Whether an address holds a secret whose ends cannot be told.
@@ -166,7 +168,7 @@ impl From<&Stated> for Stated {
 mod tests {
     use super::*;
 
-    const SECRETS: [&str; 20] = [
+    const SECRETS: [&str; 21] = [
         "postgres://ana:pass word@db.example/cohort",
         "postgres://ana:p@ss/w?rd@db.example/cohort",
         "postgres://ana%3Apass@db.example/cohort",
@@ -188,6 +190,7 @@ mod tests {
         "POSTGRESQL:ana:geheim://@db/x",
         "/home/ana/postgres:ana:geheim@db/x",
         "postgres:/ana:geheim@db/x",
+        "postgres://ana:ge?heim@db/x",
     ];
 
     #[test]

@@ -178,9 +178,7 @@ impl Rows<'_> {
     /// A step by what is known of the second derivative and an estimate of what has changed; none where it gains too little.
     fn estimated_step(&self, predictors: &[f64], before: Before) -> Option<Descent> {
         let weights = |rows: Range<usize>| {
-            let mut now = predictors[rows.clone()].to_vec();
-            self.outcome.working_weights(rows.start, &mut now);
-            [before.weights[rows].to_vec(), now]
+            self.outcome.weights_then_and_now(Some(&before.weights), rows.start, predictors[rows].to_vec())
         };
         let matrix = before.some.gram(&before.matrix, |j| self.column(j), weights);
         let gradient = self.gradient(predictors);

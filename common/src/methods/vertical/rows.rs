@@ -45,6 +45,19 @@ impl Outcome {
         }
     }
 
+    /// Weights that some rows had, 1 where none are given, and their working weights at these linear predictors.
+    pub(super) fn weights_then_and_now(
+        &self,
+        then: Option<&[f64]>,
+        start: usize,
+        mut predictors: Vec<f64>,
+    ) -> [Vec<f64>; 2] {
+        let rows = start..start + predictors.len();
+        let then = then.map_or_else(|| vec![1.0; rows.len()], |weights| weights[rows.clone()].to_vec());
+        self.working_weights(start, &mut predictors);
+        [then, predictors]
+    }
+
     /// Makes weighted residuals of linear predictors, at most a strip of them; gives loss and sum of squares of each block.
     pub(super) fn residuals(&self, start: usize, values: &mut [f64]) -> Vec<(f64, f64)> {
         let mut losses = [0.0; STRIP_ROWS];

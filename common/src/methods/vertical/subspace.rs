@@ -587,7 +587,8 @@ impl Shown {
         let weights = |rows: Range<usize>| {
             let mut predictor = vec![0.0; rows.len()];
             self.predictor(block, from, rows.start, point, &mut predictor);
-            block.prior_and_working(rows.start, predictor)
+            let outcome = block.outcome();
+            outcome.weights_then_and_now(outcome.weights.as_deref(), rows.start, predictor)
         };
         let gram = some.gram(&self.gram(block), |j| self.column(block, j, 0), weights);
         let (definite, kept) = Definite::from_gram_limited(&gram).filter(|(_, kept)| kept.len() == point.len())?;

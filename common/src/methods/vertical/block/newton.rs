@@ -83,20 +83,13 @@ impl Block {
             return None;
         }
         let some = SomeRows::of(self.rows(), self.columns())?;
-        let matrix = match &self.known {
-            None => {
-                let weights = |rows: Range<usize>| self.prior_and_working(rows.start, self.predictor_at(rows));
-                some.gram(&self.gram, |j| self.column(j), weights)
-            }
-            Some(known) => {
-                let weights = |rows: Range<usize>| {
-                    let mut now = self.predictor_at(rows.clone());
-                    self.outcome.working_weights(rows.start, &mut now);
-                    [known.weights[rows].to_vec(), now]
-                };
-                some.gram(&known.matrix, |j| self.column(j), weights)
-            }
+        let (known, there) = match &self.known {
+            Some(known) => (&known.matrix, Some(known.weights.as_slice())),
+            None => (&self.gram, self.outcome.weights.as_deref()),
         };
+        let weights =
+            |rows: Range<usize>| self.outcome.weights_then_and_now(there, rows.start, self.predictor_at(rows));
+        let matrix = some.gram(known, |j| self.column(j), weights);
         let ridged = self.ridged(&matrix);
         let factor = Definite::from_gram(&ridged)?;
         Some(Curvature { matrix, factor, estimated: true, number: self.curvatures })
@@ -137,17 +130,6 @@ impl Block {
             Some(penalty) => penalty.ridged(matrix, self.weight_sum),
             None => matrix.clone(),
         }
-    }
-
-    /// Prior weights of some rows, and their working weights at these linear predictors.
-    pub fn prior_and_working(&self, start: usize, mut predictors: Vec<f64>) -> [Vec<f64>; 2] {
-        let rows = start..start + predictors.len();
-        let prior = match &self.outcome.weights {
-            Some(weights) => weights[rows].to_vec(),
-            None => vec![1.0; rows.len()],
-        };
-        self.outcome.working_weights(start, &mut predictors);
-        [prior, predictors]
     }
 
     /// Fits the block exactly, with the partner's predictions as offset, from the current coefficients, until the
