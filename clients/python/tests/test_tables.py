@@ -157,7 +157,7 @@ def test_every_flag_of_the_program_is_a_keyword() -> None:
     flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([\w-]+)", said, re.MULTILINE)}
     keywords = {name.strip("_") for name in inspect.signature(fedreg.demo.vertical).parameters}
     # What is printed is read here, and a study that is only written has no result.
-    others = {"help", "format", "verbose", "as_study", "no_inference"}
+    others = {"help", "format", "verbose", "as_study", "hosts", "ports", "no_inference"}
     assert flags - keywords == others and keywords - flags == {"inference", "progress"}
 
 

@@ -15,7 +15,7 @@
 //! stored there before. So a party that was killed and starts again replays both: the same bytes, no second charge.
 
 mod checked;
-mod crossprod;
+pub(super) mod crossprod;
 mod held;
 mod logistic;
 mod residual;

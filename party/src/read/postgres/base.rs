@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, ErrorPosition, SqlState};
 use tokio_postgres::types::{Kind as TypeKind, Type};
 use tokio_postgres::{Client, Config, Error, NoTls};
 
@@ -307,7 +307,7 @@ pub(super) fn failure(place: &Place) -> impl Fn(Error) -> ReadError {
                 false => ReadError::Unreachable { file, problem },
             };
         };
-        let (code, problem) = (said.code(), said.message().to_owned());
+        let (code, problem) = (said.code(), told(said));
         match code.code().get(..2) {
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                 ReadError::stated(file, format!("the query does something else than reading ({problem})"))
@@ -324,6 +324,22 @@ pub(super) fn failure(place: &Place) -> impl Fn(Error) -> ReadError {
             }
             _ => ReadError::format(&file, format!("the server refuses the query ({problem})")),
         }
+    }
+}
+
+/// What the server says, without what it quotes of literals in the query or of values in rows.
+fn told(said: &DbError) -> String {
+    let message = said.message();
+    if *said.code() == SqlState::SYNTAX_ERROR {
+        return match said.position() {
+            Some(ErrorPosition::Original(at)) => format!("syntax error at character {at} of the query"),
+            _ => "syntax error".to_owned(),
+        };
+    }
+    match said.code().code().get(..2) {
+        // Data exceptions end with the value: `invalid input syntax for type integer: "12 kg"`.
+        Some("22") => message.split(": \"").next().unwrap_or_default().to_owned(),
+        _ => message.to_owned(),
     }
 }
 

@@ -352,6 +352,14 @@ fn servers_that_do_not_let_us_in_or_are_not_there_get_a_sentence_without_a_secre
     assert!(exit == Exit::Data && text.contains("relation \"nothing\" does not exist"), "{text}");
     let (exit, text) = server.refused(&server.query("SELECT x FORM closed"));
     assert!(exit == Exit::Data && text.contains("the server refuses the query"), "{text}");
+    // Literals of the query and values of rows are not told.
+    for (query, says) in [
+        ("SELECT x FROM closed WHERE 'hidden", "refuses the query (syntax error at character 28 of the query)"),
+        ("SELECT CAST('hidden' AS integer) AS x FROM closed", "(invalid input syntax for type integer)"),
+    ] {
+        let (exit, text) = server.refused(&server.query(query));
+        assert!(exit == Exit::Data && text.contains(says) && !text.contains("hidden"), "{text}");
+    }
     let (exit, text) = server.refused(&server.query("SELECT 1 / (x - 1) AS x FROM closed"));
     assert!(exit == Exit::Data && text.contains("division by zero"), "{text}");
     // A server that takes the connection and says nothing.

@@ -413,6 +413,23 @@ const NO_ERRORS_OF_COUNTS: &str = "not computed. Counts, and the means that are 
                                    declares; what that moves is taken off as far as the linear predictor is normal, and what it leaves is in \
                                    no standard error: intervals from noise and sampling alone would not hold what they say";
 
+/// What standard errors from noised tables hold.
+pub(in crate::methods::vertical) fn errors_of_noise(study: &Study<Vertical>) -> String {
+    let parties = if study.is_of_several() { "all" } else { "both" };
+    format!(
+        "standard errors and intervals include the noise of {parties} parties and what a sample leaves open about the population of rows that \
+         are cut as these are"
+    )
+}
+
+/// Why a fit to noised tables has no tests of terms.
+pub(in crate::methods::vertical) fn no_tests_of_terms() -> String {
+    format!(
+        "{WALD}: not computed in private mode, though nothing more would have to leave: they would follow from the noised tables as the \
+         standard errors of single coefficients do, which are all that is stated"
+    )
+}
+
 pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     let mut notes = super::foretold(outlook);
     if study.method.family == Family::Binomial {
@@ -440,17 +457,8 @@ pub(super) fn notes(study: &Study<Vertical>, outlook: &Outlook) -> Vec<String> {
     }
     match study.method.inference.allowed {
         true => {
-            notes.push(
-                format!(
-                    "standard errors and intervals include the noise of {} parties and what a sample leaves open about the population of \
-                     rows that are cut as these are",
-                    if study.is_of_several() { "all" } else { "both" }
-                ),
-            );
-            notes.push(format!(
-                "{WALD}: not computed in private mode, though nothing more would have to leave: they would follow from the noised tables as the \
-                 standard errors of single coefficients do, which are all that is stated"
-            ));
+            notes.push(errors_of_noise(study));
+            notes.push(no_tests_of_terms());
             notes.extend(outlook.bias());
         }
         false => notes.push("standard errors: the study does not allow them".to_string()),

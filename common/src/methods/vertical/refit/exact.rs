@@ -12,7 +12,7 @@
 //! where `R_a`, `R_b` are the factors and `q`, `r` the coordinates of the outcome. A sub-model is the QR decomposition of some of these
 //! columns: factors are never squared, so that columns that nearly depend on each other within a block keep their digits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
@@ -29,15 +29,26 @@ use crate::study::{PenaltyTerms, Study, Vertical};
 
 const FAMILY: Family = Family::Gaussian;
 
-/// By the name of a party's term, those of its formula that contain it.
-fn containing_of(study: &Study<Vertical>, party: Role) -> BTreeMap<String, Vec<String>> {
+/// By the name of a party's term, those of its formula that contain it; `names` are those of the terms that its columns are of.
+fn containing_of(study: &Study<Vertical>, party: Role, names: &[String]) -> BTreeMap<String, Vec<String>> {
     let formula = study.method.parties.get(&party).and_then(|terms| terms.formula.as_deref());
     match formula.map(Formula::parse) {
-        // What `.` stands for are single columns.
+        // The study does not say what `.` stands for: products of it are known by the names of their factors.
+        Some(Ok(formula)) if formula.has_rest() => containing_by_names(names),
         Some(Ok(formula)) => containing(&formula.terms(&[], &[])),
         // Single columns are contained in none.
         Some(Err(_)) | None => BTreeMap::new(),
     }
+}
+
+fn containing_by_names(names: &[String]) -> BTreeMap<String, Vec<String>> {
+    let factors = |name: &String| -> BTreeSet<String> { name.split(':').map(str::to_string).collect() };
+    let above = |name: &String| -> Vec<String> {
+        let own = factors(name);
+        let holds = |other: &&String| factors(other).len() > own.len() && own.is_subset(&factors(other));
+        names.iter().filter(holds).cloned().collect()
+    };
+    names.iter().map(|name| (name.clone(), above(name))).filter(|(_, above)| !above.is_empty()).collect()
 }
 
 /// What has opened of a sealed fit, with the own part.
@@ -438,6 +449,7 @@ impl Exact {
             let columns = &columns[..columns.iter().take_while(of).count()];
             let names: Vec<String> =
                 columns.iter().map(|column| select::label(study, block.party, column.term())).collect();
+            let containing = containing_of(study, block.party, &names);
             let estimate = |at: usize| solution.beta[start + at] / columns[at].scale();
             let slopes = names.iter().enumerate().map(|(at, term)| Slope { term, estimate: estimate(at) }).collect();
             let alone = DMatrix::from_fn(columns.len(), columns.len(), |i, j| {
@@ -446,7 +458,6 @@ impl Exact {
             });
             let size = (columns.len(), columns.len());
             let covariance = covariance.view((first + start, first + start), size).into_owned();
-            let containing = containing_of(study, block.party);
             let family = FAMILY.into();
             let slopes =
                 Slopes { slopes, containing: &containing, covariance, alone: Some(alone), family, df_residual };
@@ -576,4 +587,34 @@ fn solve<'a>(all: &DMatrix<f64>, outcome: &DVector<f64>, columns: Vec<Column<'a>
     }
     let residual = triangle[(size, size)].powi(2);
     Some(Solution { columns, beta, root: factor.inverse_factor(), residual })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(formula: &str) -> Study<Vertical> {
+        let text = format!(
+            "id = \"x\"\nmode = \"sealed\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\n\
+             formula = \"{formula}\"\n[parties.bob]\ncertificate = \"bob\"\ncolumns = [\"z\"]\n"
+        );
+        Study::parse(&text).unwrap().vertical().unwrap()
+    }
+
+    #[test]
+    fn products_of_all_other_columns_are_contained_as_if_they_were_written_out() {
+        for (rest, written) in [
+            ("~ .^2", "~ (a + b + c)^2"),
+            ("~ .^3", "~ (a + b + c)^3"),
+            ("~ . + a:b", "~ a + b + c + a:b"),
+            ("~ log(d) * .", "~ log(d) * (a + b + c)"),
+            ("~ .", "~ a + b + c"),
+        ] {
+            let terms = Formula::parse(written).unwrap().terms(&[], &[]);
+            let names: Vec<String> = terms.iter().map(ToString::to_string).collect();
+            let of = |formula| containing_of(&study(formula), Role::Alice, &names);
+            assert_eq!(of(rest), of(written), "{rest}");
+            assert_eq!(of(rest).is_empty(), rest == "~ .", "{rest}");
+        }
+    }
 }

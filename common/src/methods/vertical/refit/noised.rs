@@ -10,6 +10,7 @@ use super::{Refitted, Term, penalised_notes, point};
 use crate::fit::{Coefficient, INTERCEPT, Statistics, Termination};
 use crate::id::Role;
 use crate::methods::vertical::plan::{CrossFit, CrossPenalty, CrossPlan, CrossSetup, CrossTables, PrivatePlan};
+use crate::methods::vertical::private::crossprod::{errors_of_noise, no_tests_of_terms};
 use crate::privacy::bounds::RowBounds;
 use crate::privacy::caution::Caution;
 use crate::report::PathPoint;
@@ -164,11 +165,7 @@ impl Noised {
         ];
         match (penalised, study.method.inference.allowed) {
             (true, _) => notes.extend(penalised_notes()),
-            (false, true) => notes.push(format!(
-                "standard errors and intervals include the noise of {} parties and what a sample leaves open about the population of rows that \
-                 are cut as these are",
-                if study.is_of_several() { "all" } else { "both" }
-            )),
+            (false, true) => notes.extend([errors_of_noise(study), no_tests_of_terms()]),
             (false, false) => notes.push("standard errors: the study does not allow them".to_string()),
         }
         notes

@@ -91,7 +91,7 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
         certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
         trace,
         caution: cut_note(work),
-        notes: notes(work).into_iter().chain(unopened).collect(),
+        notes: notes(work).into_iter().chain(unopened).chain(digits_note(work, &joined)).collect(),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
         path: None,
@@ -307,6 +307,39 @@ fn notes(work: &Work) -> Vec<String> {
     }
     notes.extend(performance_note(work));
     notes
+}
+
+/// Relative error of an estimate up to which nothing is said of it.
+const DIGITS: f64 = 1e-9;
+
+/// Estimates of a gaussian fit that have lost digits, as their columns nearly depend on those of the other party: fixed point takes an entry
+/// of the table by `2^-bits / sqrt(n)` at most, as a standard deviation, and the estimates magnify that as they do their variance.
+fn digits_note(work: &Work, joined: &Joined) -> Option<String> {
+    if work.solved.is_some() || joined.part.covariance.is_empty() {
+        return None;
+    }
+    let entry = 2f64.powi(-(work.shape.bits as i32)) / (work.rows as f64).sqrt();
+    let factor = work.factor();
+    let size = factor.nrows();
+    let alone = Part { gamma: DVector::zeros(size), covariance: DMatrix::identity(size, size) };
+    let (beside, alone) = (joined.part.coefficient_covariance(&factor), alone.coefficient_covariance(&factor));
+    let of = |(at, (_, place)): (usize, (usize, Option<usize>))| {
+        let term = work.encoded.terms.get(place?)?;
+        Some((term, entry * beside[(at, at)] / alone[(at, at)]))
+    };
+    let lost: Vec<(&String, f64)> =
+        kept(work).into_iter().enumerate().filter_map(of).filter(|of| of.1 > DIGITS).collect();
+    let most = lost.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    let names: Vec<String> = lost.iter().map(|(term, _)| format!("`{term}`")).collect();
+    let peer = work.study.peer(work.role);
+    let others = if work.study.is_of_several() { "other parties" } else { peer.name() };
+    (!names.is_empty()).then(|| {
+        format!(
+            "digits: columns of {others} nearly determine {}, and sealed mode computes in fixed point: these estimates are right to about a \
+             relative {most:.0e}; plain mode keeps the digits of their file",
+            names.join(", ")
+        )
+    })
 }
 
 /// Why a binomial fit has no ROC curve.

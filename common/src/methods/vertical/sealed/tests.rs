@@ -201,6 +201,41 @@ fn columns_that_depend_across_the_parties_are_named() {
 }
 
 #[test]
+fn estimates_of_columns_that_nearly_depend_across_the_parties_say_how_many_digits_they_have() {
+    let says = |fit: &VerticalFit| fit.notes.iter().find(|note| note.starts_with("digits:")).cloned();
+    for difference in [1.0, 0.1, 1e-2, 1e-3, 1e-4] {
+        let mut values = values(ROWS, false);
+        for (at, row) in values.iter_mut().enumerate() {
+            // b2 is a1 but for something that no other column knows.
+            row[3] = row[0] + difference * (row[2] - 1e3);
+            row[2] = (at as f64).sin();
+        }
+        let fits = sealed(&study("sealed", ""), &values, Faults::NONE);
+        let exact = plain(&values, "[fit]\ntol = 1e-13\n");
+        let estimate = |fits: &[VerticalFit; 2], name: &str| {
+            fits[0].coefficients.iter().find(|row| row.term == name).unwrap().estimate.unwrap()
+        };
+        let off = |name: &str| (estimate(&fits, name) / estimate(&exact, name) - 1.0).abs();
+        let most = off("a1").max(off("b2"));
+        println!("{difference}: {most:e} {:?}", fits.each_ref().map(says));
+        for (fit, name) in fits.iter().zip(["a1", "b2"]) {
+            match says(fit) {
+                None => assert!(difference >= 1e-2 && off(name) < 1e-9, "{difference}: {most}"),
+                Some(note) => {
+                    let stated = note.split("relative ").nth(1).and_then(|rest| rest.split(';').next());
+                    let stated: f64 = stated.unwrap().parse().unwrap();
+                    assert!(
+                        difference < 0.1 && most < 5.0 * stated && note.contains(&format!("`{name}`")),
+                        "{most} {note}"
+                    );
+                    assert!(!note.contains("`a2`") && !note.contains("`b3`"), "{note}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_lossy_line_gives_the_bits_of_a_clean_one() {
     let values = values(ROWS, true);
     let study = study("sealed", "");
