@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
+use fedreg_common::data::Frame;
+use fedreg_common::data::column::Values;
 use fedreg_common::data::formula::Formula;
 use fedreg_common::exit::Exit;
 use fedreg_common::study::{ColumnTerms, DesignTerms, Mechanism, PartyTerms, PrivacyTerms, StudyFile};
@@ -119,6 +121,26 @@ pub(crate) fn parse(name: &Path, text: &str, outcome: &str) -> Result<Bounds, Fa
         terms.entry(column).or_default().levels = levels;
     }
     Ok(Bounds { columns: terms, row_norms: bounds.row_norm })
+}
+
+/// Refuses a range of a column that holds no numbers: a private run would take each of its rows as one that cannot be used.
+pub(crate) fn refuse_ranges_of_texts(frame: &Frame, study: &StudyFile) -> Result<(), Failure> {
+    for column in frame.columns() {
+        let Some(terms) = study.columns.get(&column.name) else { continue };
+        let levels = match &column.values {
+            Values::Numeric(_) => continue,
+            Values::Boolean(_) => "[\"false\", \"true\"]",
+            Values::Categorical { .. } => "its levels",
+        };
+        if terms.levels.is_empty() {
+            let (name, kind) = (&column.name, column.values.kind());
+            let sentence = format!(
+                "column `{name}` holds {kind}, and has a range in place of levels: give [levels] {name} = {levels} in --bounds"
+            );
+            return Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)));
+        }
+    }
+    Ok(())
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -8,7 +8,7 @@ use fedreg_common::id::{Mode, Role};
 use fedreg_common::methods::vertical::sealed;
 use fedreg_common::report::Report;
 use fedreg_common::secure::open::{Earlier, Limits, Refusal, Rows};
-use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, StudyFile};
+use fedreg_common::study::{ColumnTerms, HeldBy, PenaltyTerms, PrivacyTerms, StudyFile};
 
 use crate::stage::Stage;
 
@@ -78,6 +78,9 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     let limits = Limits::default();
     let table = (alice + 1) * bob;
     let all = 1 + alice + bob;
+    if let (Family::Gaussian, Some(terms)) = (merged.family.base(), &file.penalty) {
+        return sealed_by_tables(terms, exact, rows, (first, alice), (second, bob));
+    }
     // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
     // range and two numbers more, and Bob's factor with the units of his columns.
     let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
@@ -114,6 +117,39 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
         (alice + 1) * bob,
         rows * alice.min(bob),
         bob * (bob + 2) + 2,
+    )
+}
+
+/// Of a gaussian fit with a penalty: a table, or one a fold, and Bob's factor.
+fn sealed_by_tables(
+    terms: &PenaltyTerms,
+    exact: &str,
+    rows: u64,
+    (first, alice): (Role, u64),
+    (second, bob): (Role, u64),
+) -> String {
+    let (lambdas, folds) = (sealed::lambdas(terms), terms.cv.unwrap_or_default());
+    let (table, sums) = ((alice + 1) * bob, sealed::factor_numbers(bob as usize, folds as usize) as u64);
+    let numbers = table * u64::from(folds.max(1)) + sums + lambdas as u64;
+    let back = sealed::path_numbers(lambdas, bob as usize) as u64 + lambdas as u64 * u64::from(folds);
+    let limits = Limits::default();
+    let met = limits
+        .rows(Rows::All, rows, alice + bob)
+        .and_then(|()| limits.opened(Earlier::default(), numbers, rows, [alice, bob]).map(|_| ()));
+    if let Err(refusal) = met {
+        return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
+    }
+    let (so, what) = match folds {
+        0 => ("(recommended) gives", format!("a table of cross-products and {second}'s factor")),
+        _ => (
+            "gives, where its limits on what may open of each fold are met,",
+            format!("a table of cross-products and sums of {second} for each fold, and {second}'s factor"),
+        ),
+    };
+    format!(
+        "--mode sealed {so} {exact}, and no value of a row leaves readably: {numbers} numbers beside {} unknown values open to {first}, \
+         {what}, and {back} numbers of the estimates to {second}",
+        rows * alice.min(bob),
     )
 }
 

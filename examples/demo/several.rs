@@ -90,12 +90,9 @@ fn script(arguments: &Vertical, parties: &[(Role, String)], folder: &Folder) -> 
     let columns = parts.into_iter().map(|part| (part.role, part.own));
     let mut file = study(arguments, source.outcome.clone(), source.id.clone(), columns);
     guarantee(arguments, &mut file)?;
-    // What the study says of its parties comes first, and what it refuses before a look at the data. In a private run levels are
-    // declared, and what stands in the rows decides nothing.
+    // What the study says of its parties comes first, and what it refuses before a look at the data.
     Stage::accepts(&file)?;
-    if arguments.mode != ModeName::Private {
-        look(arguments, &source, &file)?;
-    }
+    look(arguments, &source, &file)?;
     Ok((source, file))
 }
 

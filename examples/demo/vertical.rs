@@ -192,11 +192,8 @@ impl Script {
         let columns = [(Role::Alice, columns.alice), (Role::Bob, columns.bob)];
         let mut study = study(arguments, source.outcome.clone(), source.id.clone(), columns);
         guarantee(arguments, &mut study)?;
-        // Before a process is started: what nobody can have meant would take minutes, and end in another sentence. In a private
-        // run levels are declared, and what stands in the rows decides nothing.
-        if arguments.mode != ModeName::Private {
-            look(arguments, &source, &study)?;
-        }
+        // Before a process is started: what nobody can have meant would take minutes, and end in another sentence.
+        look(arguments, &source, &study)?;
         Ok(Script { study, tables: [source.table.clone(), source.table], matching: None })
     }
 
@@ -382,7 +379,8 @@ pub(crate) fn guarantee(arguments: &Vertical, study: &mut StudyFile) -> Result<(
 }
 
 /// Refuses identifiers among the columns and more coefficients than rows, and says what else is odd about columns. What cannot
-/// be read is left to the party whose it is.
+/// be read is left to the party whose it is. In a private run levels are declared, and what stands in the rows decides nothing, but
+/// for a range of a column without numbers, by which no row could be used.
 pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> Result<(), Failure> {
     let Source { table, written, header, .. } = source;
     let own = |party: &PartyTerms| match &party.formula {
@@ -401,8 +399,11 @@ pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> 
         Err(Failure::new(Exit::Data, anyhow::anyhow!(sentence)))
     };
     let request = Request { columns: Some(names.clone()), written: written.clone(), ..Request::default() };
+    let private = arguments.mode == ModeName::Private;
     let frame = match read::read(table.source(), &request) {
+        Ok(frame) if private => return bounds::refuse_ranges_of_texts(&frame, study),
         Ok(frame) => frame,
+        Err(_) if private => return Ok(()),
         Err(ReadError::Data { source: DataError::TooManyLevels { column, most }, .. }) => {
             return identifier(&column, format!("more than {most} different texts"));
         }

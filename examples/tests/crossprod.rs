@@ -378,6 +378,40 @@ fn the_private_demo_takes_formulas_whose_bounds_follow_and_points_at_those_that_
     }
 }
 
+#[test]
+fn the_private_demo_refuses_a_range_of_truth_values_before_anything_is_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bounds, out) = (folder.path().join("bounds.toml"), folder.path().join("out"));
+    let stated = "[columns]\nage = [18, 95]\nsmoker = [0, 1]\nsystolic = [80, 220]\n[outcome]\nreadmitted = [0, 1]\n";
+    fs::write(&bounds, stated).unwrap();
+    let (code, _, said) = told(&demo(&[
+        "vertical",
+        "--data",
+        "data/admissions.csv",
+        "--id",
+        "id",
+        "--outcome",
+        "readmitted",
+        "--family",
+        "binomial",
+        "--mode",
+        "private",
+        "--epsilon",
+        "3",
+        "--alice",
+        "age",
+        "--bob",
+        "smoker,systolic",
+        "--bounds",
+        bounds.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+    ]));
+    let remedy = "column `smoker` holds truth values, and has a range in place of levels: give [levels] smoker = [\"false\", \"true\"] in --bounds";
+    assert!(code == 65 && said.contains(remedy), "{code} {said}");
+    assert!(!out.join("report.json").exists());
+}
+
 /// A world whose outcome is 0 or 1.
 fn binomial(held_by: &str) -> World {
     of_family("binomial", 1, held_by)

@@ -58,6 +58,10 @@ pub(crate) fn run(command: &TestCommand) -> Result<(), Failure> {
             print(*format, hypothesis::nested((&smaller).into(), (&larger).into()))
         }
         TestCommand::Linear { report, hypotheses, format } => {
+            if let Some(flag) = hypotheses.iter().find(|word| word.starts_with("--")) {
+                let sentence = format!("`{flag}` stands behind a hypothesis: flags come before the report");
+                return Err(Failure::Usage(sentence));
+            }
             let report = read(report)?;
             print(*format, hypothesis::linear((&report).into(), hypotheses))
         }

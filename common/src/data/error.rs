@@ -97,6 +97,12 @@ pub enum DataError {
         /// What else the column is.
         role: &'static str,
     },
+    /// The id used as a predictor, the outcome, an offset or weights too.
+    #[error("column `{column}` is the id and cannot be a predictor or the outcome too", column = shown(column))]
+    IdAmongColumns {
+        /// The name.
+        column: String,
+    },
     /// Numbers and text in one column.
     #[error(
         "column `{column}` mixes numbers (first at {number}) and text (first `{text}` at {place}); \
@@ -248,7 +254,7 @@ pub enum DataError {
         level: String,
     },
     /// A function in a formula that has no value, or too few different ones.
-    #[error("the term `{term}`, {problem}", term = shown(term))]
+    #[error("the term `{term}`, {problem}", term = shown_term(term))]
     Function {
         /// The term.
         term: String,
@@ -412,6 +418,7 @@ impl DataError {
                 | DataError::UnknownColumn { .. }
                 | DataError::RepeatedColumn { .. }
                 | DataError::RoleAmongTerms { .. }
+                | DataError::IdAmongColumns { .. }
                 | DataError::NotUtf8 { .. }
                 | DataError::Missing { .. }
                 | DataError::MissingId { .. }
@@ -458,6 +465,11 @@ pub(super) fn few(levels: &[String]) -> String {
         out.push(format!("and {} more", levels.len() - MOST));
     }
     out.join(", ")
+}
+
+/// A term as it may be shown: as [`shown`], with the quotes that it is written with.
+fn shown_term(term: &str) -> String {
+    shown(term).replace("\\\"", "\"").replace("\\'", "'")
 }
 
 /// Text from a file as it may be shown on a terminal: short, and without control characters.

@@ -56,6 +56,11 @@ impl<'a> Reveals<'a> {
             Declaration::Membership => {
                 membership(self.study.leader().is_some(), self.study.leader() == Some(self.role)).1
             }
+            Declaration::Coefficients
+                if self.study.method.penalty.is_some() || !self.study.method.inference.allowed =>
+            {
+                "the estimates"
+            }
             Declaration::Coefficients => "the estimates with their standard errors",
             Declaration::Prediction => {
                 "this party's part of each score, and which rows have none because a value is missing here"

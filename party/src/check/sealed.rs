@@ -422,16 +422,17 @@ impl Forecast<'_> {
         let mut lines = vec![
             format!("sealed mode rests on {}", Rests::of(several).on()),
             format!(
-                "at least {rows_per_column} rows for each column of all parties: {} here",
+                "at least {rows_per_column} rows for each column of all parties: {} are needed here",
                 columns * rows_per_column
             ),
             format!("at least {level_rows} rows with the rarer value of a two-valued column"),
             format!(
-                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {about} numbers that open of it: {} here",
+                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {about} numbers that open of it: {} are needed here",
                 entropy_bits * about as f64
             ),
             format!(
-                "at most {opened_share} of the unknown values may open as numbers, over all runs: {} of {} here; {}",
+                "at most {} % of the unknown values may open as numbers, over all runs: {} of {} here; {}",
+                100.0 * opened_share,
                 self.sizes.at_least(self.role),
                 self.opening().unknowns(),
                 openings::sentence(self.before)

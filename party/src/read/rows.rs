@@ -331,7 +331,7 @@ fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<us
             for name in wanted {
                 let position = position(name)?;
                 if Some(position) == id {
-                    return Err(DataError::RoleAmongTerms { column: name.clone(), role: "the id" });
+                    return Err(DataError::IdAmongColumns { column: name.clone() });
                 }
                 if !seen.insert(position) {
                     return Err(DataError::RepeatedColumn { column: name.clone() });
@@ -367,7 +367,10 @@ mod tests {
         let message = |request| select(&header, &request).unwrap_err().to_string();
         assert_eq!(message(request(&["bim"], None)), "there is no column `bim`; the nearest name is `bmi`");
         assert_eq!(message(request(&["age", "age"], None)), "column `age` is named twice");
-        assert_eq!(message(request(&["age", "id"], Some("id"))), "column `id` is the id and cannot be a predictor too");
+        assert_eq!(
+            message(request(&["age", "id"], Some("id"))),
+            "column `id` is the id and cannot be a predictor or the outcome too"
+        );
         assert_eq!(message(request(&[], Some("ID"))), "there is no column `ID`; the nearest name is `id`");
     }
 }

@@ -674,7 +674,10 @@ impl Work<'_> {
             match places.get(text(row).as_str()) {
                 Some(code) => codes[row] = *code,
                 None if self.lenient => {}
-                None => return Err(self.refused(row, "has a value that is none of the levels")),
+                None => {
+                    let value = super::error::shown(&text(row));
+                    return Err(self.refused(row, &format!("has the value `{value}`, which is none of the levels")));
+                }
             }
         }
         // Declared levels that no row has are kept here, as in a column with declared levels: whether a fit drops them depends on its mode.

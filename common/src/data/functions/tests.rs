@@ -127,7 +127,7 @@ fn a_row_without_a_value_is_named_in_a_fit() {
         ("~ I(b/a)", "the term `I(b/a)`, row 3: is no number of usable size at b = 1, a = 0"),
         ("~ exp(1000 * a)", "the term `exp(1000 * a)`, row 1"),
         ("~ cut(a, c(0, 1, 3))", "row 3: lies outside of the breaks"),
-        ("~ factor(a, levels = c(1, 2, 4))", "row 3: has a value that is none of the levels"),
+        ("~ factor(a, levels = c(1, 2, 4))", "row 3: has the value `"),
         ("~ poly(a, 4)", "degree 4 needs more than 4 different values, and there are 4"),
         ("~ poly(b, 2)", "degree 2 needs more than 2 different values, and there are 2"),
         ("~ bs(b, df = 5)", "a quantile of the values is a boundary knot"),

@@ -369,6 +369,10 @@ fn best_errors(work: &Work) -> &[f64] {
 /// The share of the null deviance below which what a gaussian fit leaves over is rounding: residuals of 1e-12 of the outcome's deviation.
 const PERFECT: f64 = 1e-24;
 
+/// What that means.
+pub(super) const WHOLE_FIT: &str =
+    "the columns fit the outcome perfectly, up to rounding: dispersion, standard errors and tests are made of rounding";
+
 /// The own rows of the coefficient table, on the original scale.
 fn table(work: &Work, fit: usize, dispersion: Option<f64>) -> Vec<Coefficient> {
     let (study, block, df) = (&work.study, &work.encoded.block, df_residual(work));
@@ -583,9 +587,7 @@ fn whole_fit_note(study: &Study<Vertical>, statistics: &Statistics) -> Option<St
                 .to_string(),
         );
     }
-    (null_deviance > 0.0 && deviance <= PERFECT * null_deviance).then(|| {
-        "the columns fit the outcome perfectly, up to rounding: dispersion, standard errors and tests are made of rounding".to_string()
-    })
+    (null_deviance > 0.0 && deviance <= PERFECT * null_deviance).then(|| WHOLE_FIT.to_string())
 }
 
 /// That terms have no estimate, and why.

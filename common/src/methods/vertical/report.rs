@@ -112,12 +112,20 @@ fn facts(report: &Report) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// A deviance with its degrees of freedom, which a fit with a penalty does not have.
+fn deviance_on(deviance: Option<f64>, df: Option<i64>) -> String {
+    match df {
+        Some(_) => format!("{} on {} df", single(deviance, 5), whole(df)),
+        None => single(deviance, 5),
+    }
+}
+
 /// Deviances and the like, on the page.
 fn whole_fit(report: &Report) -> Markup {
     let s = &report.statistics;
     let entries = [
-        ("Null deviance", format!("{} on {} df", single(s.null_deviance, 5), whole(s.df_null))),
-        ("Residual deviance", format!("{} on {} df", single(s.deviance, 5), whole(s.df_residual))),
+        ("Null deviance", deviance_on(s.null_deviance, s.df_null)),
+        ("Residual deviance", deviance_on(s.deviance, s.df_residual)),
         ("Dispersion", single(s.dispersion, 7)),
         ("Log-likelihood", single(s.log_lik, 5)),
         ("AIC", single(s.aic, 5)),
@@ -216,7 +224,8 @@ fn path(report: &Report, points: &[PathPoint], chosen: &[(&str, f64)]) -> Sectio
     };
     let explained = |point: &PathPoint| match report.statistics.null_deviance {
         Some(null) if null > 0.0 && point.deviance.is_finite() => {
-            format!("{:.2}", 100.0 * (1.0 - point.deviance / null) + 0.0)
+            // Rounded first, and 0.0 added, so that no zero has a sign.
+            format!("{:.2}", (1e4 * (1.0 - point.deviance / null)).round() / 100.0 + 0.0)
         }
         _ => UNDEFINED.to_string(),
     };

@@ -152,7 +152,8 @@ fn type_ii(rows: &[TermTest]) -> Vec<Column> {
 
 fn table(rows: &[TermTest], style: &Style<'_>) -> Vec<Column> {
     let walds = || rows.iter().map(|row| row.wald);
-    let f = walds().flatten().any(|test| test.df_residual.is_some());
+    // Where no term has a test, the heading is that of most families.
+    let f = walds().flatten().next().is_none_or(|test| test.df_residual.is_some());
     let p_values: Vec<Option<f64>> = walds().map(|test| test.map(|test| test.p_value)).collect();
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect()).heading("Term")];
     if let Some(colours) = style.parties {

@@ -15,7 +15,7 @@ use crate::fit::{Coefficient, Covariance, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{
-    Deviances, Own, PERFORMANCE, VerticalFit, data_notes, in_order, model, own, unpenalised,
+    Deviances, Own, PERFORMANCE, VerticalFit, WHOLE_FIT, data_notes, in_order, model, own, unpenalised,
 };
 use crate::methods::vertical::pair::Pair;
 use crate::privacy::caution::{CUT, Caution};
@@ -77,6 +77,8 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
     let theirs = peer.coefficients.clone().unwrap_or_default();
     let coefficients = in_order(&work.study, [own, theirs].concat());
     let dropped = !work.dropped().is_empty() || work.dropped_elsewhere() > 0;
+    let statistics = statistics.unwrap_or_default();
+    let digits = [digits_note(work, &joined), remainder_note(work.study.method.family, &statistics)];
     let termination = match (&work.solved, dropped) {
         (Some(solved), dropped) => solved.termination(dropped),
         (None, false) => Termination::Converged,
@@ -85,13 +87,13 @@ pub(in super::super) fn finish(work: &Work) -> Result<VerticalFit, Abort> {
     let trace = work.solved.as_ref().map(|solved| solved.trace.clone()).unwrap_or_default();
     Ok(VerticalFit {
         coefficients,
-        statistics: statistics.unwrap_or_default(),
+        statistics,
         termination,
         rounds: work.rounds(),
         certificate: trace.last().map_or(f64::NAN, |point| point.certificate),
         trace,
         caution: cut_note(work),
-        notes: notes(work).into_iter().chain(unopened).chain(digits_note(work, &joined)).collect(),
+        notes: notes(work).into_iter().chain(unopened).chain(digits.into_iter().flatten()).collect(),
         missing: work.encoded.complete.as_ref().map_or(0, |complete| complete.dropped.count() as u64),
         disclosure: disclosure(work, &joined),
         path: None,
@@ -338,6 +340,30 @@ fn digits_note(work: &Work, joined: &Joined) -> Option<String> {
             "digits: columns of {others} nearly determine {}, and sealed mode computes in fixed point: these estimates are right to about a \
              relative {most:.0e}; plain mode keeps the digits of their file",
             names.join(", ")
+        )
+    })
+}
+
+/// What a table in double precision leaves unknown of the outcome's square.
+const REMAINDER: f64 = 1e-16;
+/// The share of the null deviance below which what a sealed fit leaves over is rounding.
+const NOTHING: f64 = 1e-14;
+
+/// That columns explain the outcome so well that what they leave, a difference of what the table holds, has few digits.
+fn remainder_note(family: Family, statistics: &Statistics) -> Option<String> {
+    match family {
+        Family::Gaussian => {}
+        Family::Binomial | Family::Poisson => return None,
+    }
+    let share = statistics.deviance? / statistics.null_deviance?;
+    if !(share > NOTHING) {
+        return Some(WHOLE_FIT.to_string());
+    }
+    let error = REMAINDER / share;
+    (error > DIGITS).then(|| {
+        format!(
+            "digits: the columns leave a share of {share:.0e} of the outcome's variance, which sealed mode knows as a difference: deviance, \
+             dispersion, standard errors and tests are right to about a relative {error:.0e}; plain mode keeps more digits"
         )
     })
 }

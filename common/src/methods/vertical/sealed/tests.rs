@@ -236,6 +236,30 @@ fn estimates_of_columns_that_nearly_depend_across_the_parties_say_how_many_digit
 }
 
 #[test]
+fn what_columns_leave_of_an_outcome_that_they_explain_says_how_many_digits_it_has() {
+    for (left, exact) in [(1e-2, true), (1e-5, false), (1e-6, false), (0.0, false)] {
+        let mut values = values(ROWS, false);
+        for (at, row) in values.iter_mut().enumerate() {
+            row[5] =
+                0.4 * row[0] - 9.0 * row[1] + 1.5 * row[2] + 2.0 * row[3] + 6.0 * row[4] + left * (at as f64).sin();
+        }
+        let [sealed, _] = sealed(&study("sealed", ""), &values, Faults::NONE);
+        let [plain, _] = plain(&values, "[fit]\ntol = 1e-13\n");
+        let off = (sealed.statistics.deviance.unwrap() / plain.statistics.deviance.unwrap() - 1.0).abs();
+        println!("{left}: {off:e} {:?}", sealed.notes);
+        let said = sealed.notes.iter().find(|note| note.contains("share of") || note.contains("made of rounding"));
+        match said {
+            None => assert!(exact && off < 1e-9, "{left} {off}"),
+            Some(note) if left == 0.0 => assert!(note.starts_with("the columns fit the outcome perfectly"), "{note}"),
+            Some(note) => {
+                let stated = note.split("relative ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+                assert!(!exact && off < 10.0 * stated.parse::<f64>().unwrap(), "{off} {note}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_lossy_line_gives_the_bits_of_a_clean_one() {
     let values = values(ROWS, true);
     let study = study("sealed", "");
