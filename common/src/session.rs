@@ -153,7 +153,7 @@ pub enum Abort {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// The rows are not those with which a private run was begun here. A message about them, so nobody else is told.
-    #[error("the data have changed since run {run} was interrupted: what it reserved is spent; start a new run")]
+    #[error("the data have changed since run {run} was interrupted: what it had released stays spent; start a new run")]
     Changed {
         /// The run that was to be taken up again.
         run: String,

@@ -17,7 +17,7 @@ use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::refit::TABLE;
 
 use crate::Failure;
-use crate::arguments::{ModeName, SealedLimits, Vertical};
+use crate::arguments::{SealedLimits, Vertical};
 use crate::bounds;
 use crate::columns::{Own, Part, of_one_table};
 use crate::head::head;

@@ -57,7 +57,7 @@ impl Store {
         match lock.try_lock() {
             Ok(()) => Ok(Store { folder, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
-                Err(failed(io::Error::other("another process uses this state folder; give each its own")))
+                Err(failed(io::Error::other("another process uses this state folder: wait for it, or end it")))
             }
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }

@@ -231,7 +231,7 @@ impl<'a> Reveals<'a> {
 pub fn membership(several: bool, leads: bool) -> (&'static str, &'static str) {
     match (several, leads) {
         (false, _) => (
-            "which of each party's rows the other has too, and how many rows it searched, when `match` was run",
+            "to the other, which of its rows this party has too, and how many rows this party searched, when `match` was run",
             "that the persons of the matched rows are in both tables",
         ),
         (true, true) => (

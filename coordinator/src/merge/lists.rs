@@ -4,11 +4,12 @@
 //! A digest of each list stands in a file of the state folder, written and synced before anybody hears the count. It is over tags that are
 //! random to everyone who does not have the key of the run.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::{Digest, Role, RunId};
+use fedreg_proto::output::own_file;
 use serde::{Deserialize, Serialize};
 
 /// The file.
@@ -49,7 +50,7 @@ impl Lists {
         drop(before);
         let line = serde_json::to_string(&Line { run, pass, party, list })?;
         let cut = text.last().is_some_and(|last| *last != b'\n');
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.0)?;
+        let mut file = own_file().append(true).open(&self.0)?;
         file.write_all(format!("{}{line}\n", if cut { "\n" } else { "" }).as_bytes())?;
         file.sync_all()?;
         if let (true, Some(folder)) = (text.is_empty(), self.0.parent()) {

@@ -90,7 +90,10 @@ impl Texts<'_> {
             format!("Mode {mode}: {}.", explanation.in_a_sentence),
         ]
         .into_iter()
-        .chain(explanation.assumes.iter().map(|assumed| format!("It assumes {assumed}.")))
+        .chain(explanation.assumes.iter().map(|assumed| match assumed.strip_prefix("in short, ") {
+            Some(rest) => format!("In short, {rest}."),
+            None => format!("It assumes {assumed}."),
+        }))
         .chain(["`study explain` says what leaves whom: explanation.html.".to_string()])
         {
             text.push_str(&comment(&sentence));
