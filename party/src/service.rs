@@ -380,14 +380,13 @@ pub async fn predict(
 }
 
 fn read_model(file: &Path) -> Result<Model, FileError> {
-    let text = std::fs::read_to_string(file).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => FileError::Parse {
-            file: file.to_path_buf(),
-            problem: format!(
-                "there is no such file: give --model with the `{MODEL}` that the fit wrote into its --out folder"
-            ),
-        },
-        _ => FileError::Read { file: file.to_path_buf(), source },
+    let text = std::fs::read_to_string(file).map_err(|source| {
+        if source.kind() != std::io::ErrorKind::NotFound {
+            return FileError::Read { file: file.to_path_buf(), source };
+        }
+        let problem =
+            format!("there is no such file: give --model with the `{MODEL}` that the fit wrote into its --out folder");
+        FileError::Parse { file: file.to_path_buf(), problem }
     })?;
     serde_json::from_str(&text).map_err(|error| {
         let why = match error.is_data() {
