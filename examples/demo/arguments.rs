@@ -52,10 +52,10 @@ pub(crate) struct Common {
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
     /// Epsilon of a private run, at each worker; by default 1
-    #[arg(long, value_name = "EPSILON", allow_hyphen_values = true)]
+    #[arg(long, value_name = "EPSILON", allow_negative_numbers = true)]
     pub(crate) epsilon: Option<f64>,
     /// Its delta; by default 1e-5
-    #[arg(long, value_name = "DELTA", allow_hyphen_values = true)]
+    #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
     pub(crate) delta: Option<f64>,
     /// How the costs of releases are added up; by default zcdp
     #[arg(long, value_parser = values(&ACCOUNTANTS), value_name = "ACCOUNTANT")]
@@ -100,7 +100,7 @@ pub(crate) struct Em {
     #[arg(long, value_name = "COLS")]
     pub(crate) features: Option<String>,
     /// Standard deviation of the noise in the model, known from outside the data
-    #[arg(long, value_name = "SIGMA", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIGMA", allow_negative_numbers = true)]
     pub(crate) sigma: Option<f64>,
     /// Bound on the second moment of a gradient's coordinate, known from outside the data
     #[arg(long, value_name = "TAU")]
@@ -146,7 +146,7 @@ pub(crate) struct Features {
     #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
     pub(crate) release: ReleaseFlag,
     /// Ridge
-    #[arg(long, value_name = "LAMBDA", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LAMBDA", allow_negative_numbers = true)]
     pub(crate) lambda: Option<f64>,
     /// With --release output: how solutions become one: refine, pivot, geomed, trimmed, cmedian, filter or mean
     #[arg(long, value_name = "HOW")]
@@ -340,10 +340,10 @@ pub(crate) struct Vertical {
     #[arg(long)]
     pub(crate) share_covariance: bool,
     /// Penalty: a number, several (comma-separated), or `path`
-    #[arg(long, value_name = "LAMBDA", allow_hyphen_values = true, value_parser = parse_lambda)]
+    #[arg(long, value_name = "LAMBDA", allow_negative_numbers = true, value_parser = parse_lambda)]
     pub(crate) lambda: Option<Lambda>,
     /// Mixture of the penalty: 1 is the lasso, 0 is ridge
-    #[arg(long, value_name = "ALPHA", allow_hyphen_values = true, default_value_t = 1.0, requires = "lambda")]
+    #[arg(long, value_name = "ALPHA", allow_negative_numbers = true, default_value_t = 1.0, requires = "lambda")]
     pub(crate) alpha: f64,
     /// Folds of cross-validation; a row is in fold 1 + its number modulo FOLDS
     ///
@@ -358,7 +358,7 @@ pub(crate) struct Vertical {
     #[arg(long, value_parser = values(&ACCELERATIONS), default_value = "anderson", value_name = "HOW")]
     pub(crate) acceleration: Acceleration,
     /// Tolerance of the stopping rule
-    #[arg(long, value_name = "TOL", allow_hyphen_values = true, default_value_t = 1e-8)]
+    #[arg(long, value_name = "TOL", allow_negative_numbers = true, default_value_t = 1e-8)]
     pub(crate) tol: f64,
     /// Largest number of rounds; 1000 with acceleration, 50000 without
     #[arg(long, value_name = "ROUNDS")]
@@ -370,10 +370,10 @@ pub(crate) struct Vertical {
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub(crate) mode: ModeName,
     /// Epsilon of a private run, towards each party's data set; by default 1
-    #[arg(long, value_name = "EPSILON", allow_hyphen_values = true)]
+    #[arg(long, value_name = "EPSILON", allow_negative_numbers = true)]
     pub(crate) epsilon: Option<f64>,
     /// Its delta; by default the smaller of 1e-6 and one over ten times the rows
-    #[arg(long, value_name = "DELTA", allow_hyphen_values = true)]
+    #[arg(long, value_name = "DELTA", allow_negative_numbers = true)]
     pub(crate) delta: Option<f64>,
     /// Public ranges and levels for a private run, in TOML; shipped for the shipped data
     #[arg(long, value_name = "FILE")]

@@ -132,7 +132,9 @@ pub(crate) fn refuse_ranges_of_texts(frame: &Frame, study: &StudyFile) -> Result
             Values::Boolean(_) => "[\"false\", \"true\"]",
             Values::Categorical { .. } => "its levels",
         };
-        if terms.levels.is_empty() {
+        // What stands in a function of a formula may be a number all the same.
+        let alone = study.parties.values().any(|party| party.columns.contains(&column.name));
+        if alone && terms.levels.is_empty() && (terms.range.is_some() || terms.centre.is_some()) {
             let (name, kind) = (&column.name, column.values.kind());
             let sentence = format!(
                 "column `{name}` holds {kind}, and has a range in place of levels: give [levels] {name} = {levels} in --bounds"

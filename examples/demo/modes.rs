@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use fedreg_common::fit::INTERCEPT;
 use fedreg_common::glm::Family;
 use fedreg_common::id::{Mode, Role};
-use fedreg_common::methods::vertical::sealed;
+use fedreg_common::methods::vertical::sealed::Sizes;
 use fedreg_common::report::Report;
 use fedreg_common::secure::open::{Earlier, Limits, Refusal, Rows};
-use fedreg_common::study::{ColumnTerms, HeldBy, PenaltyTerms, PrivacyTerms, StudyFile};
+use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, StudyFile};
 
 use crate::stage::Stage;
 
@@ -58,12 +58,16 @@ fn plain(merged: &Report) -> String {
 fn sealed(file: &StudyFile, merged: &Report) -> String {
     let mut file = StudyFile { mode: Mode::Sealed, privacy: None, columns: BTreeMap::new(), ..file.clone() };
     file.parties.values_mut().for_each(|party| party.row_norm = None);
-    if let Err(failure) = Stage::accepts(&file) {
-        return format!(
-            "--mode sealed, in which no value of a row leaves readably, has no such fit: {:#}",
-            failure.error
-        );
-    }
+    let study = match Stage::accepts(&file).map(|(study, _)| study.vertical()) {
+        Ok(Some(study)) => study,
+        Ok(None) => return "--mode sealed is of two parties or more".to_string(),
+        Err(failure) => {
+            return format!(
+                "--mode sealed, in which no value of a row leaves readably, has no such fit: {:#}",
+                failure.error
+            );
+        }
+    };
     let [first, second, ..] = *merged.all_parties() else {
         return "--mode sealed is of two parties or more".to_string();
     };
@@ -75,82 +79,56 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     }
     let (alice, bob) = (columns(merged, first), columns(merged, second));
     let (rows, exact) = (merged.statistics.nobs, exact(merged));
-    let limits = Limits::default();
-    let table = (alice + 1) * bob;
-    let all = 1 + alice + bob;
-    if let (Family::Gaussian, Some(terms)) = (merged.family.base(), &file.penalty) {
-        return sealed_by_tables(terms, exact, rows, (first, alice), (second, bob));
-    }
-    // In a binomial or poisson fit gradients open too, ten of them say, and the weighted table. With a penalty four at each lambda, with the
-    // range and two numbers more, and Bob's factor with the units of his columns.
-    let lambdas = file.penalty.as_ref().map(|terms| sealed::lambdas(terms) as u64);
-    let (more, last) = match (merged.family.base(), lambdas) {
-        (Family::Gaussian, _) => (0, String::new()),
-        (Family::Binomial | Family::Poisson, None) => (10 * all + all * (all + 1) / 2, "a weighted table".to_string()),
-        (Family::Binomial | Family::Poisson, Some(lambdas)) => {
-            let factor = sealed::factor_numbers(bob as usize, 0) as u64;
-            (lambdas * (4 * (all + 1) + 2) + factor, format!("{second}'s factor"))
-        }
+    let sizes = Sizes::new(&study, rows as usize, alice as usize, bob as usize);
+    let penalised = file.penalty.is_some();
+    let by_gradients = match merged.family.base() {
+        Family::Gaussian => false,
+        Family::Binomial | Family::Poisson => true,
     };
+    // A fit by gradients takes ten of them, say; of one with a penalty the number is known to be the least.
+    let numbers = match by_gradients && !penalised {
+        true => sizes.before_gradients(second) + sizes.leaving(second, 10),
+        false => sizes.at_least(second),
+    };
+    let limits = Limits::default();
     let met = limits
         .rows(Rows::All, rows, alice + bob)
-        .and_then(|()| limits.opened(Earlier::default(), table + more, rows, [alice, bob]).map(|_| ()));
-    let gradients = merged.family.base() != Family::Gaussian && lambdas.is_none();
-    if let (Err(refusal @ Refusal::Opened { .. }), true) = (&met, gradients) {
+        .and_then(|()| limits.opened(Earlier::default(), numbers, rows, [alice, bob]).map(|_| ()));
+    if let (Err(refusal @ Refusal::Opened { .. }), true) = (&met, by_gradients && !penalised) {
         return may_stop(refusal);
     }
     if let Err(refusal) = met {
         return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
     }
-    if more > 0 {
-        return format!(
-            "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: about {} numbers beside {} unknown values \
-             open to {first}, a table of cross-products, a gradient of {all} numbers several times, and {last}",
-            table + more,
-            rows * alice.min(bob),
-        );
-    }
-    format!(
-        "--mode sealed (recommended) gives {exact}, and no value of a row leaves readably: one table of {} x {bob} cross-products, {} \
-         numbers beside {} unknown values, opens to {first}, and {} numbers of the solution to {second}",
-        alice + 1,
-        (alice + 1) * bob,
-        rows * alice.min(bob),
-        bob * (bob + 2) + 2,
-    )
-}
-
-/// Of a gaussian fit with a penalty: a table, or one a fold, and Bob's factor.
-fn sealed_by_tables(
-    terms: &PenaltyTerms,
-    exact: &str,
-    rows: u64,
-    (first, alice): (Role, u64),
-    (second, bob): (Role, u64),
-) -> String {
-    let (lambdas, folds) = (sealed::lambdas(terms), terms.cv.unwrap_or_default());
-    let (table, sums) = ((alice + 1) * bob, sealed::factor_numbers(bob as usize, folds as usize) as u64);
-    let numbers = table * u64::from(folds.max(1)) + sums + lambdas as u64;
-    let back = sealed::path_numbers(lambdas, bob as usize) as u64 + lambdas as u64 * u64::from(folds);
-    let limits = Limits::default();
-    let met = limits
-        .rows(Rows::All, rows, alice + bob)
-        .and_then(|()| limits.opened(Earlier::default(), numbers, rows, [alice, bob]).map(|_| ()));
-    if let Err(refusal) = met {
-        return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
-    }
-    let (so, what) = match folds {
-        0 => ("(recommended) gives", format!("a table of cross-products and {second}'s factor")),
-        _ => (
-            "gives, where its limits on what may open of each fold are met,",
-            format!("a table of cross-products and sums of {second} for each fold, and {second}'s factor"),
-        ),
+    let (so, tables) = match sizes.folds() {
+        0 => (format!("(recommended) gives {exact}"), "a table"),
+        _ => (format!("gives {exact} where every fold meets its limits"), "a table and sums a fold"),
     };
-    format!(
-        "--mode sealed {so} {exact}, and no value of a row leaves readably: {numbers} numbers beside {} unknown values open to {first}, \
-         {what}, and {back} numbers of the estimates to {second}",
-        rows * alice.min(bob),
-    )
+    let head = format!("--mode sealed {so}, and no value of a row leaves readably:");
+    let beside = format!("beside {} unknown values", rows * alice.min(bob));
+    let factor = format!("{second}'s factor");
+    let (back, table) = (sizes.beside_table(first), sizes.table());
+    match (by_gradients, penalised) {
+        (false, false) => format!(
+            "{head} one table of {} x {bob} cross-products, {table} numbers {beside}, opens to {first}, and {back} numbers of the solution to \
+             {second}",
+            alice + 1,
+        ),
+        (false, true) => format!(
+            "{head} {numbers} numbers {beside} open to {first} ({tables}, {factor}), and {back} to {second} (the estimates)"
+        ),
+        (true, _) => {
+            let last = match (penalised, sizes.inference()) {
+                (true, _) => format!(", and {factor}"),
+                (false, true) => ", and a weighted table".to_string(),
+                (false, false) => String::new(),
+            };
+            format!(
+                "{head} about {numbers} numbers {beside} open to {first}, a table of cross-products, a gradient of {} numbers several times{last}",
+                sizes.gradient(),
+            )
+        }
+    }
 }
 
 /// Of a fit by gradients without a penalty: it begins where there is room for one gradient, and ends where the limits are reached.

@@ -153,6 +153,31 @@ fn sealed_binomial_and_poisson_rehearsals_give_the_plain_fits_and_list_every_gra
 }
 
 #[test]
+fn a_plain_rehearsal_with_a_penalty_foretells_what_a_sealed_one_opens() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("table.csv");
+    written(&data, 3000, false);
+    for (name, more) in [("one", &["--lambda", "0.1"][..]), ("folds", &["--lambda", "0.1,0.01", "--cv", "3"])] {
+        let own = [&["--data", data.to_str().unwrap(), "--outcome", "y", "--id", "id"], more].concat();
+        let [plain, sealed] = ["plain", "sealed"].map(|mode| folder.path().join(format!("{name}-{mode}")));
+        let (code, printed, said) = rehearse(&plain, &own);
+        assert_eq!(code, 0, "{said}");
+        let (code, _, said) = rehearse(&sealed, &[&own[..], &["--mode", "sealed"]].concat());
+        assert_eq!(code, 0, "{said}");
+        let merged = report(&sealed);
+        let of = |role: &str| -> u64 {
+            let opened = merged["disclosure"][role]["opened"].as_array().unwrap();
+            opened.iter().map(|table| table["numbers"].as_u64().unwrap()).sum()
+        };
+        let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+        let to_alice = format!("{} numbers beside 6000 unknown values open to alice", of("bob"));
+        let to_bob = format!("and {} to bob", of("alice"));
+        assert!(words.contains(&to_alice) && words.contains(&to_bob), "{to_alice} {to_bob}\n{printed}");
+        assert_eq!(words.contains("(recommended)"), name == "one", "{printed}");
+    }
+}
+
+#[test]
 fn sealed_penalised_rehearsals_of_every_family_give_the_plain_fits_and_say_what_opened_at_every_lambda() {
     let folder = tempfile::tempdir().unwrap();
     for (family, lambda, alpha, gradients) in

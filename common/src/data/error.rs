@@ -254,7 +254,7 @@ pub enum DataError {
         level: String,
     },
     /// A function in a formula that has no value, or too few different ones.
-    #[error("the term `{term}`, {problem}", term = shown_term(term))]
+    #[error("the term `{term}`, {problem}", term = shown_written(term))]
     Function {
         /// The term.
         term: String,
@@ -467,9 +467,17 @@ pub(super) fn few(levels: &[String]) -> String {
     out.join(", ")
 }
 
-/// A term as it may be shown: as [`shown`], with the quotes that it is written with.
-fn shown_term(term: &str) -> String {
-    shown(term).replace("\\\"", "\"").replace("\\'", "'")
+/// A name or a term that somebody wrote, as it may be shown on a terminal: quotes and backslashes as they are, and without control characters.
+pub(crate) fn shown_written(name: &str) -> String {
+    let mut shown = String::new();
+    for letter in name.chars() {
+        match letter {
+            // Accents that follow their letter are no marks of their own.
+            '\\' | '"' | '\'' | '\u{300}'..='\u{36f}' => shown.push(letter),
+            _ => shown.extend(letter.escape_debug()),
+        }
+    }
+    shown
 }
 
 /// Text from a file as it may be shown on a terminal: short, and without control characters.

@@ -13,7 +13,7 @@ pub mod column;
 pub mod dates;
 pub mod declared;
 pub mod encode;
-mod error;
+pub(crate) mod error;
 pub mod formula;
 pub mod functions;
 mod marks;

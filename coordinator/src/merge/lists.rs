@@ -76,6 +76,8 @@ mod tests {
         // Other passes and runs have lists of their own.
         assert!(add(1, 1, Role::Alice, 3) && add(2, 0, Role::Alice, 4));
         let path = folder.path().join("merges.jsonl");
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o077, 0);
         let whole = fs::read(&path).unwrap();
         assert_eq!(whole.iter().filter(|byte| **byte == b'\n').count(), 4);
         fs::write(&path, &whole[..whole.len() - 3]).unwrap();

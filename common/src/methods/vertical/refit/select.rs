@@ -1,6 +1,7 @@
 //! Which terms a sub-model has: columns and terms by their names.
 
 use crate::data;
+use crate::data::error::shown_written;
 use crate::data::formula::Term as FormulaTerm;
 use crate::fit::INTERCEPT;
 use crate::id::Role;
@@ -24,7 +25,7 @@ pub enum Columns {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// A name that stands in no term of the fit.
-    #[error("no column or term of the fit is called `{}`{}", shown(name), nearest.as_ref().map(|name| format!("; did you mean `{}`?", shown(name))).unwrap_or_default())]
+    #[error("no column or term of the fit is called `{}`{}", shown_written(name), nearest.as_ref().map(|name| format!("; did you mean `{}`?", shown_written(name))).unwrap_or_default())]
     Unknown {
         /// The name.
         name: String,
@@ -38,7 +39,7 @@ pub enum SelectError {
     #[error("no column is left in the model")]
     Nothing,
     /// A list of names that cannot be read.
-    #[error("`{}` is no list of names: {problem}", shown(text))]
+    #[error("`{}` is no list of names: {problem}", shown_written(text))]
     List {
         /// The list.
         text: String,
@@ -89,19 +90,6 @@ fn factors(name: &str) -> Vec<&str> {
     let mut factors: Vec<&str> = name.split(':').collect();
     factors.sort_unstable();
     factors
-}
-
-/// A name as it may be shown on a terminal: quotes and backslashes as they are, and without control characters.
-fn shown(name: &str) -> String {
-    let mut shown = String::new();
-    for letter in name.chars() {
-        match letter {
-            // Accents that follow their letter are no marks of their own.
-            '\\' | '"' | '\'' | '\u{300}'..='\u{36f}' => shown.push(letter),
-            _ => shown.extend(letter.escape_debug()),
-        }
-    }
-    shown
 }
 
 /// A term with all its names.

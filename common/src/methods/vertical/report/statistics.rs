@@ -106,7 +106,7 @@ pub(super) fn entries(report: &Report) -> Vec<(&'static str, String)> {
 /// Tests and inflation of the terms.
 pub(super) fn terms(report: &Report, style: &Style<'_>) -> Option<Section> {
     let all = report.term_tests.as_deref().filter(|tests| !tests.is_empty())?;
-    let columns = table(all, style);
+    let columns = table(all, report.family.estimates_dispersion(), style);
     let inflated = has_vif(all);
     let scaled = inflated.then(|| Column::right("VIF^(1/(2 Df))", cells(all.iter().map(|row| row.scaled_vif))));
     let second = type_ii(all);
@@ -150,10 +150,9 @@ fn type_ii(rows: &[TermTest]) -> Vec<Column> {
     ]
 }
 
-fn table(rows: &[TermTest], style: &Style<'_>) -> Vec<Column> {
+/// The tests, of the F distribution in place of the chi-squared one where the dispersion is estimated.
+fn table(rows: &[TermTest], f: bool, style: &Style<'_>) -> Vec<Column> {
     let walds = || rows.iter().map(|row| row.wald);
-    // Where no term has a test, the heading is that of most families.
-    let f = walds().flatten().next().is_none_or(|test| test.df_residual.is_some());
     let p_values: Vec<Option<f64>> = walds().map(|test| test.map(|test| test.p_value)).collect();
     let mut columns = vec![Column::left("", rows.iter().map(|row| visible(&row.term)).collect()).heading("Term")];
     if let Some(colours) = style.parties {

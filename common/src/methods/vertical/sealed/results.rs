@@ -347,7 +347,7 @@ fn digits_note(work: &Work, joined: &Joined) -> Option<String> {
 /// What a table in double precision leaves unknown of the outcome's square.
 const REMAINDER: f64 = 1e-16;
 /// The share of the null deviance below which what a sealed fit leaves over is rounding.
-const NOTHING: f64 = 1e-14;
+const NOTHING: f64 = 10.0 * REMAINDER;
 
 /// That columns explain the outcome so well that what they leave, a difference of what the table holds, has few digits.
 fn remainder_note(family: Family, statistics: &Statistics) -> Option<String> {
@@ -355,7 +355,9 @@ fn remainder_note(family: Family, statistics: &Statistics) -> Option<String> {
         Family::Gaussian => {}
         Family::Binomial | Family::Poisson => return None,
     }
-    let share = statistics.deviance? / statistics.null_deviance?;
+    // A constant outcome has a note of its own.
+    let null = statistics.null_deviance.filter(|null| *null > 0.0)?;
+    let share = statistics.deviance? / null;
     if !(share > NOTHING) {
         return Some(WHOLE_FIT.to_string());
     }
