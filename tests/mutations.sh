@@ -458,7 +458,9 @@ mutate "a gradient foretold without its public integers" common/src/methods/vert
 mutate "columns leave before the limits are looked at" common/src/methods/vertical/sealed/session.rs \
     's/        within_limits\(role, &limits, &sizes, &encoded, peer_columns, Before::default\(\)\)\?;\n//' sealed::tests::what_may_not_open
 mutate "numbers that opened in earlier runs" common/src/privacy/ledger/state.rs \
-    's/\*name != run \&\& opened\.data_set == data_set/false/' openings::tests
+    's/\*name != run \&\& data_sets\.contains\(\&opened\.data_set\)/false/' openings::tests
+mutate "tables of linked data sets not compared" common/src/privacy/ledger/openings.rs \
+    's/data_sets\.contains\(\&opened\.data_set\) \&\& !seen/opened.data_set == opening.data_set \&\& !seen/' openings::tests::data_sets_that
 mutate "rows that differ from those of an earlier table by one" common/src/privacy/ledger/openings.rs \
     's/few\.filter\(\|rows\| \*rows < least\)/few.filter(|rows| *rows < least \&\& least == 0)/' openings::tests
 mutate "rows of a table that were dropped" common/src/privacy/openings.rs \
@@ -1098,6 +1100,10 @@ mutate "a block of a footer outside of its file" party/src/read/arrow/messages.r
     's/ && end <= footer//' read::arrow::tests::blocks_that
 mutate "further buffers of views before a column not counted" party/src/read/arrow/fields.rs \
     's/before\.iter\(\)\.try_fold\(first, add\)\?/first/' read::arrow::tests::files_and_streams
+mutate "what opens counted in every ledger anew" party/src/ledger/files.rs \
+    's/let news = anchor\.add\(\&place\.ledger, identity\.place\);\n        news \|\| anchor\.files\.len/anchor.files.clear();\n        anchor.files.len/' ledger::files::tests::what_opens
+mutate "what opens under any name" party/src/ledger/files.rs \
+    's/    file\.refuse_other_names\(ledger, data_set, \&keys\)\?;\n//' ledger::files::tests::what_opens
 where=(-p fedreg-memory --lib)
 mutate "a block that moves without its bytes" party/memory/src/lib.rs \
     's/layout\.size\(\)\.min\(size\)\);/layout.size().min(size) \/ 2);/' tests::

@@ -516,12 +516,31 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
     }
 }
 
+/// What Bob's check of a file says with a state folder.
+fn checked_by_bob(world: &World, [state, file]: [&str; 2]) -> (i32, String) {
+    let output = Command::new(DEMO)
+        .args(["--role", "bob", "check", "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
+        .args(["--connect", "127.0.0.1:9", "--state", state, "--data", file, "--authority", "authority.pem"])
+        .args(["--certificate", "bob.pem", "--key", "bob.key"])
+        .env("XDG_STATE_HOME", world.path("state-home"))
+        .current_dir(world.folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 /// A run of all three over real lines, and the sentences of both parties.
 fn sealed_run(world: &World) -> ([i32; 2], String) {
+    sealed_run_with(world, &[])
+}
+
+/// The same with more flags of Bob's.
+fn sealed_run_with(world: &World, more: &[&str]) -> ([i32; 2], String) {
     for stale in ["coordinator.address", "alice.address"] {
         let _ = fs::remove_file(world.path(stale));
     }
-    let [_, alice, bob] = world.run(&["--out", "out/alice"], &["--out", "out/bob"]);
+    let [_, alice, bob] = world.run(&["--out", "out/alice"], &[&["--out", "out/bob"], more].concat());
     ([alice.code, bob.code], format!("{}\n{}", alice.log, bob.log))
 }
 
@@ -557,6 +576,20 @@ fn what_opens_adds_up_over_runs_and_rows_that_differ_by_one_are_refused() {
     }
     let notes = report(&world.path("out/bob"))["notes"].to_string();
     assert!(notes.contains("1 other run let 4 numbers of this data set open"), "{notes}");
+
+    // Another ledger brings no other account, and neither do another name of the file and another one of the data set.
+    fs::hard_link(world.path("bob.csv"), world.path("link.csv")).unwrap();
+    let kept = "bob-state/privacy.sqlite, which counts what leaves of it";
+    for file in ["bob.csv", "link.csv"] {
+        let (code, said) = checked_by_bob(&world, ["other-state", file]);
+        assert!(code == 77 && said.contains(kept), "{file}: {code} {said}");
+    }
+    let (code, said) = checked_by_bob(&world, ["bob-state", "link.csv"]);
+    assert!(code == 77 && said.contains("is counted as data set `bob`"), "{code} {said}");
+    world.write("other.toml", "[privacy]\nledger = \"other-state/privacy.sqlite\"\n");
+    let (codes, said) = sealed_run_with(&world, &["--config", "other.toml"]);
+    assert!(codes == [77, 77] && said.contains(kept), "{codes:?} {said}");
+    assert!(!world.path("other-state/privacy.sqlite").exists());
 
     // The difference of both tables would be the table of one person.
     let [alice, bob] = ["alice.csv", "bob.csv"].map(|name| fs::read_to_string(world.path(name)).unwrap());

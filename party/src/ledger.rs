@@ -24,7 +24,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtens
 
 use self::anchors::AnchorFile;
 pub use self::anchors::{beside, default_anchor};
-pub use self::files::{DataFile, register, use_file};
+pub use self::files::{DataFile, count_here, may_count, register, use_file};
 use crate::failure::Failure;
 use crate::output::{OutputError, make_own, own_file};
 

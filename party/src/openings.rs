@@ -8,6 +8,8 @@ use fedreg_common::privacy::openings::{Account, RunAccount};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::job::Job;
+use crate::party::Party;
+use crate::private::data_file;
 use crate::{ledger, plain};
 
 /// The account of a sealed run, in a ledger that is made if there is none. The table that opens is exact: to the account of private
@@ -19,6 +21,7 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     let config = &job.config;
     let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
     plain::take_in(&mut ledger)?;
+    ledger::count_here(&mut ledger, &config.data_set(), &data_file(job.party()))?;
     let mut digester = PersonDigester::new(&ledger.key()?);
     table.identifiers().iter().for_each(|id| digester.push(id));
     let rows = digester.rows().to_vec();
@@ -32,6 +35,15 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     ledger.record_plain(&[shown])?;
     let opening = Opening { run, data_set, peers, study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
     Ok(Box::new(RunAccount::new(ledger, opening, rows)))
+}
+
+/// Refuses a run whose source is counted in another ledger, or under another name, before the table is read.
+///
+/// # Errors
+/// It is; a ledger or a source that cannot be read.
+pub(crate) fn counted_here(party: Party<'_>) -> Result<(), Failure> {
+    let config = party.config;
+    ledger::may_count([&config.ledger(), &config.anchor()?], &config.data_set(), &data_file(party))
 }
 
 /// What opened of this party's data set in runs other than this one; where there is no ledger yet, in plain runs.

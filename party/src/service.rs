@@ -214,6 +214,7 @@ impl Work for SealedFit {
     }
 
     fn read(&self, job: &Job) -> Result<Prepared, Failure> {
+        openings::counted_here(job.party())?;
         job.party().table()
     }
 

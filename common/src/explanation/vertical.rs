@@ -611,7 +611,7 @@ impl View<'_> {
             VerticalGuarantee::Sealed(_) => vec![
                 first,
                 format!(
-                    "{where_}, and another state folder begins another account; together with earlier runs on the same data set at most half of the unknown values may open"
+                    "{where_}, and neither does another state folder, or another name, for the same file; together with earlier runs on the same data set at most half of the unknown values may open"
                 ),
             ],
             VerticalGuarantee::Private(_) => vec![

@@ -5,6 +5,7 @@
 //! ledgers whose anchors lie in one folder. A file that grows has no digest: it is known by its identity alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::{Account, Ledger, LedgerError, Registration};
@@ -58,6 +59,40 @@ impl DataFile<'_> {
         Ok(rows.chain([identity.key.clone()]).chain(identity.parts.iter().cloned()).collect())
     }
 
+    /// What it is known by whatever its rows are, and where it is; nothing of a source that ends once it is read.
+    fn counted(&self) -> Result<Option<(Identity, Vec<String>)>, ReadError> {
+        if read::ends_once_read(&self.source) {
+            return Ok(None);
+        }
+        let known = DataFile { grows: true, ..self.clone() };
+        let Some(identity) = known.identity()? else { return Ok(None) };
+        let mut keys = known.keys(&identity)?;
+        // A file that takes the place of another one is no new data set.
+        keys.push(identity.place.clone());
+        Ok(Some((identity, keys)))
+    }
+
+    /// Refuses data sets under which what opens is counted, and which are no accounts that could share a budget.
+    fn refuse_counted(&self, ledger: &Ledger<LedgerFile>, other: &str) -> Result<(), LedgerError> {
+        ledger.account(other).map(drop).map_err(|_| self.counted_as(other))
+    }
+
+    fn refuse_other_names(
+        &self,
+        ledger: &Ledger<LedgerFile>,
+        data_set: &str,
+        keys: &[String],
+    ) -> Result<(), LedgerError> {
+        let known = known_in(&ledger.storage().place)?;
+        let other =
+            others(keys, &known, data_set).into_iter().find(|other| !ledger.hold_the_same_rows(data_set, other));
+        other.map_or(Ok(()), |other| Err(self.counted_as(other)))
+    }
+
+    fn counted_as(&self, known: &str) -> LedgerError {
+        LedgerError::CountedAs { data: self.source.to_string(), known: known.to_owned() }
+    }
+
     fn refuse_elsewhere(&self, ledger: &Place, place: &str, keys: &[String]) -> Result<(), LedgerError> {
         match anchors::elsewhere(ledger, place, keys) {
             None => Ok(()),
@@ -77,7 +112,11 @@ pub fn register(
 ) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
     if let Some(identity) = file.identity()? {
-        file.refuse_elsewhere(&ledger.storage().place, &identity.place, &file.keys(&identity)?)?;
+        let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
+        file.refuse_elsewhere(&place, &identity.place, &keys)?;
+        for other in others(&keys, &known_in(&place)?, &registration.data_set) {
+            file.refuse_counted(ledger, other)?;
+        }
     }
     ledger.register(registration)?;
     use_file(ledger, &registration.data_set, file)?;
@@ -102,15 +141,13 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     let lock = locked(&place.anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
     file.refuse_elsewhere(&place, &identity.place, &keys)?;
-    let known = place.read_anchor().map_err(LedgerError::from)?.map(|anchor| anchor.files).unwrap_or_default();
-    for other in others(&keys, &known, data_set) {
-        if ledger.account(other).is_ok() {
-            tracing::warn!(
-                "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
-                file.source
-            );
-            ledger.link(data_set, other)?;
-        }
+    for other in others(&keys, &known_in(&place)?, data_set) {
+        file.refuse_counted(ledger, other)?;
+        tracing::warn!(
+            "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
+            file.source
+        );
+        ledger.link(data_set, other)?;
     }
     let changed = place.change_anchor(|anchor| {
         let before = anchor.files.clone();
@@ -122,6 +159,51 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
         news || anchor.files != before
     });
     Ok(changed.map_err(LedgerError::from)?)
+}
+
+/// Whether what opens of a source without noise may be counted as a data set of the ledger at these places, which need not be there
+/// yet. Its rows are not looked at: a copy is another source. Nothing is written.
+///
+/// # Errors
+/// It belongs to another ledger whose anchor lies in the same folder, or in this one to a data set that shares nothing with this one;
+/// files that cannot be read.
+pub fn may_count([ledger, anchor]: [&Path; 2], data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
+    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
+    let Some((identity, keys)) = file.counted()? else { return Ok(()) };
+    file.refuse_elsewhere(&place, &identity.place, &keys)?;
+    match super::open(ledger, anchor) {
+        Err(error) if error.is_missing() => Ok(()),
+        opened => Ok(file.refuse_other_names(&opened?, data_set, &keys)?),
+    }
+}
+
+/// Makes known that what opens of a source is counted as a data set of a ledger, which need not be registered.
+///
+/// # Errors
+/// As [`may_count`].
+pub fn count_here(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
+    let place = ledger.storage().place.clone();
+    let Some((identity, keys)) = file.counted()? else { return Ok(()) };
+    // Two ledgers that look at once would both find nothing.
+    let lock = locked(&place.anchor.with_file_name("index.lock"));
+    let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
+    file.refuse_elsewhere(&place, &identity.place, &keys)?;
+    file.refuse_other_names(ledger, data_set, &keys)?;
+    let changed = place.change_anchor(|anchor| {
+        let before = anchor.files.len();
+        for key in keys {
+            // Without the file's size and time: its rows were not looked at.
+            anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
+        }
+        let news = anchor.add(&place.ledger, identity.place);
+        news || anchor.files.len() != before
+    });
+    Ok(changed.map_err(LedgerError::from)?)
+}
+
+/// What the anchor of a ledger knows of files.
+fn known_in(place: &Place) -> Result<BTreeMap<String, Known>, LedgerError> {
+    Ok(place.read_anchor()?.map(|anchor| anchor.files).unwrap_or_default())
 }
 
 /// The other data sets to which keys lead, each once.
@@ -372,5 +454,61 @@ mod tests {
         host.write("cohort.csv", &next);
         use_file(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", Some(0), false)).unwrap();
         assert_eq!(host.sums("a", &["cohort", "next"]), [0.01; 2]);
+    }
+
+    #[test]
+    fn what_opens_of_a_file_is_counted_in_one_ledger_and_under_one_name() {
+        let host = Host::new();
+        let may = |ledger: &str, data_set: &str, file: &str| {
+            let [path, anchor] = host.places(ledger);
+            may_count([&path, &anchor], data_set, &host.file(file, None, false))
+        };
+        let elsewhere = |judged| matches!(judged, Err(Failure::Ledger(LedgerError::Elsewhere { .. })));
+        let counted_as = |judged, name: &str| match judged {
+            Err(Failure::Ledger(LedgerError::CountedAs { known, .. })) => known == name,
+            _ => false,
+        };
+        fs::hard_link(host.path("cohort.csv"), host.path("link.csv")).unwrap();
+        fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
+        may("a", "cohort", "cohort.csv").unwrap();
+        may("b", "cohort", "cohort.csv").unwrap();
+        assert!(!host.places("a")[0].exists());
+        for _ in 0..2 {
+            count_here(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", None, false)).unwrap();
+        }
+        may("a", "cohort", "link.csv").unwrap();
+        let bound = count_here(&mut host.ledger("b"), "other", &host.file("link.csv", None, false));
+        assert!(
+            elsewhere(bound) && elsewhere(may("b", "cohort", "cohort.csv")) && elsewhere(may("b", "x", "link.csv"))
+        );
+        let bound = count_here(&mut host.ledger("a"), "other", &host.file("link.csv", None, false));
+        assert!(counted_as(bound, "cohort") && counted_as(may("a", "other", "cohort.csv"), "cohort"));
+        // A file written anew in its place, with other rows.
+        fs::remove_file(host.path("cohort.csv")).unwrap();
+        host.write("cohort.csv", &Host::table(|at| format!("p{at}"), 0..29));
+        assert!(elsewhere(may("b", "cohort", "cohort.csv")));
+        may("a", "cohort", "cohort.csv").unwrap();
+        assert!(counted_as(may("a", "other", "cohort.csv"), "cohort"));
+        // Rows are not looked at.
+        may("b", "copy", "copy.csv").unwrap();
+    }
+
+    #[test]
+    fn a_budget_is_registered_under_the_name_under_which_what_opens_is_counted() {
+        let host = Host::new();
+        count_here(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", None, false)).unwrap();
+        let refused = host.register("a", "by number", "cohort.csv", Some(1));
+        assert!(matches!(refused, Err(Failure::Ledger(LedgerError::CountedAs { .. }))));
+        assert!(host.ledger("a").accounts().next().is_none());
+        host.register("a", "cohort", "cohort.csv", Some(0)).unwrap();
+        // Two accounts that share a budget share the account of what opens.
+        host.register("a", "by number", "cohort.csv", Some(1)).unwrap();
+        count_here(&mut host.ledger("a"), "by number", &host.file("cohort.csv", Some(1), false)).unwrap();
+        // The rows were looked at when the budget was registered.
+        fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
+        assert!(matches!(
+            host.register("b", "copy", "copy.csv", Some(0)),
+            Err(Failure::Ledger(LedgerError::Elsewhere { .. }))
+        ));
     }
 }

@@ -86,13 +86,23 @@ pub enum LedgerError {
     NoHome,
     /// The data are registered in another ledger.
     #[error(
-        "{data} is registered in the privacy ledger {ledger} already, and a second ledger does not bring a second budget: use that one (`privacy.ledger`)"
+        "{data} belongs to the privacy ledger {ledger}, which counts what leaves of it, and a second ledger does not bring a second budget: use that one (`privacy.ledger`)"
     )]
     Elsewhere {
         /// The data.
         data: String,
         /// The other ledger.
         ledger: String,
+    },
+    /// What opens of the data is counted under another name.
+    #[error(
+        "what opens of {data} is counted as data set `{known}`, and a second name does not bring a second account: state that one (`privacy.data_set`)"
+    )]
+    CountedAs {
+        /// The data.
+        data: String,
+        /// The name under which they are known.
+        known: String,
     },
     /// A person has more rows than declared.
     #[error("{}", too_many_rows(*found, *declared))]
@@ -247,6 +257,7 @@ impl LedgerError {
             | LedgerError::SamePersons { .. }
             | LedgerError::NoHome
             | LedgerError::Elsewhere { .. }
+            | LedgerError::CountedAs { .. }
             | LedgerError::Overspent { .. }
             | LedgerError::RowsBetween { .. }
             | LedgerError::OtherWeights { .. }

@@ -76,12 +76,20 @@ impl Before {
 }
 
 impl<S: Storage> Ledger<S> {
-    /// What opened of a data set in runs other than this one.
+    /// What opened of a data set, and of those that hold its rows, in runs other than this one.
     ///
     /// # Errors
     /// The ledger cannot be read.
     pub fn opened_before(&mut self, data_set: &str, run: &str) -> Result<Before, LedgerError> {
-        self.transact(|transaction| Ok(transaction.state.opened_before(data_set, run)))
+        self.transact(|transaction| {
+            let state = &transaction.state;
+            Ok(state.opened_before(&state.of_the_same_rows(data_set), run))
+        })
+    }
+
+    /// Whether two data sets were found to hold the same rows.
+    pub fn hold_the_same_rows(&self, data_set: &str, other: &str) -> bool {
+        self.state.of_the_same_rows(data_set).contains(other)
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
@@ -141,7 +149,7 @@ impl<S: Storage> Ledger<S> {
     /// Every data set of which numbers opened, with how many in how many runs.
     pub fn openings(&self) -> impl Iterator<Item = (&str, Before)> {
         let names: BTreeSet<&str> = self.state.openings.values().map(|opened| opened.data_set.as_str()).collect();
-        names.into_iter().map(|name| (name, self.state.opened_before(name, "")))
+        names.into_iter().map(|name| (name, self.state.opened_before(&BTreeSet::from([name.to_owned()]), "")))
     }
 }
 
@@ -153,17 +161,19 @@ impl<S: Storage> Transaction<'_, S> {
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
         self.compare_rows(opening, least)?;
-        Ok(allowed(self.state.opened_before(&opening.data_set, &opening.run)))
+        let data_sets = self.state.of_the_same_rows(&opening.data_set);
+        Ok(allowed(self.state.opened_before(&data_sets, &opening.run)))
     }
 
     /// The difference of two tables is the table of the rows that are in one of both only, if the others have the same weights.
     fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
         let Some(rows) = &opening.rows else { return Ok(()) };
         let weighted = opening.weighted.as_ref().unwrap_or(rows);
+        let data_sets = self.state.of_the_same_rows(&opening.data_set);
         let mut others: Vec<(String, Openings)> = Vec::new();
         for (run, opened) in &self.state.openings {
             let seen = others.iter().any(|(_, other)| other.tables_named() == opened.tables_named());
-            if *run != opening.run && opened.data_set == opening.data_set && !seen {
+            if *run != opening.run && data_sets.contains(&opened.data_set) && !seen {
                 others.push((run.clone(), opened.clone()));
             }
         }

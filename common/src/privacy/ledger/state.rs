@@ -562,9 +562,14 @@ impl State {
         self.data_set_of(persons_digest).is_some() || others.any(|known| known == persons_digest)
     }
 
-    /// What opened of a data set in runs other than this one.
-    pub(super) fn opened_before(&self, data_set: &str, run: &str) -> Before {
-        let others = self.openings.iter().filter(|(name, opened)| *name != run && opened.data_set == data_set);
+    /// A data set and those that were found to hold its rows.
+    pub(super) fn of_the_same_rows(&self, data_set: &str) -> BTreeSet<String> {
+        self.with_linked(BTreeSet::from([data_set.to_owned()]))
+    }
+
+    /// What opened of data sets in runs other than this one.
+    pub(super) fn opened_before(&self, data_sets: &BTreeSet<String>, run: &str) -> Before {
+        let others = self.openings.iter().filter(|(name, opened)| *name != run && data_sets.contains(&opened.data_set));
         others.fold(Before::default(), |before, (_, opened)| Before {
             runs: before.runs + 1,
             numbers: before.numbers.saturating_add(opened.numbers),

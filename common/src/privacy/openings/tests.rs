@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::data::align::Mask;
+use crate::privacy::accountant::{Accountant, Budget};
 use crate::privacy::ledger::tests::Memory;
-use crate::privacy::ledger::{PersonDigester, PlainRun};
-use crate::privacy::ledger::{PersonDigests, keyed};
+use crate::privacy::ledger::{PersonDigester, PersonDigests, PlainRun, Registration, keyed};
 
 const LIMITS: Limits = Limits { entropy_bits: 64.0, level_rows: 10, rows_per_column: 10, opened_share: 0.5 };
 
@@ -61,6 +63,30 @@ fn numbers_add_up_over_runs_of_a_data_set_and_over_no_other() {
     assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 100, plain: 0 });
     account(&memory, "r4", "visits", 0..100).open(&opens(100, 100)).unwrap();
     assert_eq!(before(&memory, "visits"), Before { runs: 1, numbers: 100, plain: 0 });
+}
+
+#[test]
+fn data_sets_that_hold_the_same_rows_have_one_account() {
+    let memory = Memory::new();
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    let mut ledger = Ledger::open(memory.clone()).unwrap();
+    for (name, persons) in [("claims", 0..1000), ("by row", 5000..6000), ("apart", 7000..8000)] {
+        let persons = PersonDigests::new(&[7; 32], persons.map(|person: u32| person.to_string()), 1).unwrap();
+        let budget = Budget::new(1.0, 1e-5, Accountant::Zcdp, 1000, false).unwrap();
+        let registration = Registration { data_set: name.to_owned(), persons, budget, bounds: BTreeMap::new() };
+        ledger.register(&registration).unwrap();
+    }
+    account(&memory, "r2", "by row", 0..999).may_open(&opens(10, 999)).unwrap();
+    ledger.link("by row", "claims").unwrap();
+    assert!(ledger.hold_the_same_rows("claims", "by row") && !ledger.hold_the_same_rows("apart", "by row"));
+    let refused = account(&memory, "r2", "by row", 0..999).may_open(&opens(10, 999));
+    assert!(matches!(refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 1, .. }))), "{refused:?}");
+    account(&memory, "r2", "by row", 0..1000).open(&opens(20, 1000)).unwrap();
+    assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 30, plain: 0 });
+    assert_eq!(before(&memory, "apart"), Before::default());
+    let listed: Vec<(String, u64)> =
+        Ledger::open(memory).unwrap().openings().map(|(name, opened)| (name.to_owned(), opened.numbers)).collect();
+    assert_eq!(listed, [("by row".to_owned(), 20), ("claims".to_owned(), 10)]);
 }
 
 #[test]
