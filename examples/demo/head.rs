@@ -31,7 +31,7 @@ pub(crate) fn head(
 ) -> String {
     let caution = merged.caution.iter().flat_map(|caution| lines("Caution:", &cautioned(caution), 1));
     let result = lines("Result:", &result(merged), 2);
-    let other_modes = others(file, privacy, merged);
+    let other_modes = others(file, privacy, merged, out);
     let other_modes = other_modes.iter().flat_map(|(label, sentence)| lines(label, sentence, MOST_OF_A_MODE));
     let page = out.join("report.html").display().to_string();
     let beside = folded(&format!("{page}, and each party's own in the folders beside it"), &label("Reports:"), "");

@@ -1,6 +1,8 @@
 //! What another mode would have shown of a vertical rehearsal, or cost it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use fedreg_common::fit::INTERCEPT;
 use fedreg_common::glm::Family;
@@ -8,15 +10,22 @@ use fedreg_common::id::{Mode, Role};
 use fedreg_common::methods::vertical::sealed::Sizes;
 use fedreg_common::report::Report;
 use fedreg_common::secure::open::{Earlier, Limits, Refusal, Rows};
-use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, StudyFile};
+use fedreg_common::study::{ColumnTerms, HeldBy, PrivacyTerms, Study, StudyFile, Vertical};
+use fedreg_party::check;
+use fedreg_party::config::{Config, Overrides};
 
 use crate::stage::Stage;
 
 /// What the two modes in which the run was not would have shown or cost, each behind its name; `privacy` is what a private run would be
-/// asked for.
-pub(crate) fn others(file: &StudyFile, privacy: PrivacyTerms, merged: &Report) -> [(&'static str, String); 2] {
+/// asked for, and `stage` is where the private files of the parties are.
+pub(crate) fn others(
+    file: &StudyFile,
+    privacy: PrivacyTerms,
+    merged: &Report,
+    stage: &Path,
+) -> [(&'static str, String); 2] {
     let plain = || ("Plain:", plain(merged));
-    let sealed = || ("Sealed:", sealed(file, merged));
+    let sealed = || ("Sealed:", sealed(file, merged, stage));
     match merged.mode {
         Mode::Plain => [sealed(), ("Private:", private(file, privacy, merged))],
         Mode::Sealed => [plain(), ("Private:", private(file, privacy, merged))],
@@ -55,11 +64,11 @@ fn plain(merged: &Report) -> String {
 }
 
 /// What sealed mode would have disclosed.
-fn sealed(file: &StudyFile, merged: &Report) -> String {
+fn sealed(file: &StudyFile, merged: &Report, stage: &Path) -> String {
     let mut file = StudyFile { mode: Mode::Sealed, privacy: None, columns: BTreeMap::new(), ..file.clone() };
     file.parties.values_mut().for_each(|party| party.row_norm = None);
     let study = match Stage::accepts(&file).map(|(study, _)| study.vertical()) {
-        Ok(Some(study)) => study,
+        Ok(Some(study)) => Arc::new(study),
         Ok(None) => return "--mode sealed is of two parties or more".to_string(),
         Err(failure) => {
             return format!(
@@ -75,7 +84,10 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
         && let Some((leader, others)) = merged.parties.split_first()
     {
         let others = others.iter().map(|role| columns(merged, *role));
-        return sealed_of_several(merged, (*leader, columns(merged, *leader)), others);
+        let met = sealed_of_several(merged, (*leader, columns(merged, *leader)), others);
+        return met
+            .and_then(|shown| beyond_limits(&study, merged, stage).map_or(Ok(shown), Err))
+            .unwrap_or_else(refused);
     }
     let (alice, bob) = (columns(merged, first), columns(merged, second));
     let (rows, exact) = (merged.statistics.nobs, exact(merged));
@@ -97,8 +109,9 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     if let (Err(refusal @ Refusal::Opened { .. }), true) = (&met, by_gradients && !penalised) {
         return may_stop(refusal);
     }
-    if let Err(refusal) = met {
-        return format!("--mode sealed would have refused it, for its limits on what may open: {refusal}");
+    if let Some(refusal) = met.err().map(|refusal| refusal.to_string()).or_else(|| beyond_limits(&study, merged, stage))
+    {
+        return refused(refusal);
     }
     let (so, tables) = match sizes.folds() {
         0 => (format!("(recommended) gives {exact}"), "a table"),
@@ -131,6 +144,21 @@ fn sealed(file: &StudyFile, merged: &Report) -> String {
     }
 }
 
+/// That sealed mode has limits which the run does not meet.
+fn refused(refusal: String) -> String {
+    format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
+}
+
+/// What a party's columns themselves lack of the limits, if anything, such as rows with the rarer value of one with two.
+fn beyond_limits(study: &Arc<Study<Vertical>>, merged: &Report, stage: &Path) -> Option<String> {
+    parties(merged).into_iter().find_map(|role| {
+        let file = Some(stage.join(format!("{role}.toml")));
+        let config = Config::load(role, &Overrides { config: file, ..Overrides::default() }).ok()?;
+        let others = study.others(role).into_iter().map(|other| columns(merged, other) as usize);
+        check::beyond_limits(role, &config, study, &others.collect::<Vec<_>>())
+    })
+}
+
 /// Of a fit by gradients without a penalty: it begins where there is room for one gradient, and ends where the limits are reached.
 fn may_stop(refusal: &Refusal) -> String {
     format!(
@@ -140,7 +168,11 @@ fn may_stop(refusal: &Refusal) -> String {
 }
 
 /// The same of several parties, whose sealed fits are gaussian and follow from tables.
-fn sealed_of_several(merged: &Report, (leader, own): (Role, u64), others: impl Iterator<Item = u64>) -> String {
+fn sealed_of_several(
+    merged: &Report,
+    (leader, own): (Role, u64),
+    others: impl Iterator<Item = u64>,
+) -> Result<String, String> {
     let others: Vec<u64> = others.collect();
     let (all, rows, limits) = (own + others.iter().sum::<u64>(), merged.statistics.nobs, Limits::default());
     let opened = |columns: &u64| {
@@ -149,19 +181,17 @@ fn sealed_of_several(merged: &Report, (leader, own): (Role, u64), others: impl I
     };
     let met = limits.rows(Rows::All, rows, all).and_then(|()| others.iter().map(opened).collect::<Result<Vec<_>, _>>());
     match met {
-        Err(refusal) => {
-            format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
-        }
+        Err(refusal) => Err(refusal.to_string()),
         Ok(numbers) => {
             let solution: u64 = others.iter().map(|columns| columns * (columns + 2) + 3).sum();
             // A table between two of the others is one of both.
             let between: u64 = others.iter().enumerate().map(|(at, a)| a * others[at + 1..].iter().sum::<u64>()).sum();
-            format!(
+            Ok(format!(
                 "--mode sealed (recommended) gives {}, and no value of a row leaves readably: the tables of cross-products of every two \
                  parties, {} numbers, open to {leader}, and {solution} numbers of the solution to the others",
                 exact(merged),
                 numbers.iter().sum::<u64>() - between,
-            )
+            ))
         }
     }
 }

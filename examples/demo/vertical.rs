@@ -68,6 +68,12 @@ pub(crate) fn run(arguments: &Vertical, call: String) -> Result<Exit, Failure> {
     if let Some(parties) = named(arguments)?.filter(|parties| two(parties).is_none()) {
         return several::run(arguments, &parties, call);
     }
+    if arguments.outcome_at.holder().is_some_and(|holder| holder != Role::Alice) {
+        return Err(Failure::usage(format!(
+            "--outcome-at {}: of two parties `both` hold the outcome, or `alice` alone; where it is at the other side, swap --alice and --bob",
+            arguments.outcome_at.word()
+        )));
+    }
     let scene = Place::of(&arguments.out, arguments.as_study.as_deref(), &arguments.places)?;
     let folder = scene.folder();
     let script = Script::of(arguments, folder)?;

@@ -24,6 +24,12 @@ use crate::store::Store;
 mod private;
 mod sealed;
 
+/// What a party's columns lack of the limits on what may open in sealed mode, for a rehearsal on one's own data; `others` are the
+/// numbers of columns of each of the other parties. Nothing where they lack nothing, or where the table cannot be read.
+pub fn beyond_limits(role: Role, config: &Config, study: &Arc<Study<Vertical>>, others: &[usize]) -> Option<String> {
+    sealed::beyond_limits(Party { role, config, study }, others)
+}
+
 /// Flags of a check, with those that lead to a role's configuration.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments<O: Args> {
@@ -181,7 +187,11 @@ impl Checked {
             fits => format!(" over {fits} fits"),
         };
         let predicted = match (self.run.predicted_rounds, self.run.predicted_bytes) {
-            (Some(rounds), Some(bytes)) => format!("about {rounds} rounds{fits} and {} sent", size(bytes)),
+            (Some(rounds), Some(bytes)) => format!(
+                "about {rounds} {}{fits} and {} sent",
+                if rounds == 1 { "round" } else { "rounds" },
+                size(bytes)
+            ),
             _ => format!("hundreds to thousands of rounds{fits}"),
         };
         match (self.run.opened.is_empty(), self.run.predicted_bytes) {

@@ -224,13 +224,25 @@ fn unknown_key(error: &toml::de::Error) -> Option<&str> {
     error.message().strip_prefix("unknown field `")?.split('`').next()
 }
 
-/// An error in a sentence, with the line of the key that is unknown.
+/// An error in a sentence, with the key that it is about, and the line where that stands in the file.
 fn explained(text: &str, error: &toml::de::Error) -> String {
     let sentence = study::explain(error);
-    match unknown_key(error).and_then(|key| line_of(text, key)) {
+    let (key, sentence) = match (unknown_key(error), key_of(error)) {
+        (Some(key), _) => (key.to_owned(), sentence),
+        (None, Some(key)) => (key.rsplit('.').next().unwrap_or_default().to_owned(), format!("`{key}`: {sentence}")),
+        (None, None) => return sentence,
+    };
+    match line_of(text, &key) {
         Some(line) => format!("line {line}: {sentence}"),
         None => sentence,
     }
+}
+
+/// The dotted name of the key whose value an error is about, which only its whole text tells.
+fn key_of(error: &toml::de::Error) -> Option<String> {
+    let text = error.to_string();
+    let key = text.trim_end().lines().last()?.strip_prefix("in `")?.strip_suffix('`')?;
+    Some(key.to_owned())
 }
 
 /// The first line in which a key, or a section of this name, stands.
@@ -289,6 +301,35 @@ fn absolute(path: &Path) -> Result<PathBuf, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_named_with_its_key_and_line() {
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code)]
+        struct Settings {
+            wait: u64,
+            tls: TlsTerms,
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("alice.toml");
+        let tls = "[tls]\nauthority = \"a\"\ncertificate = \"c\"\n";
+        for (text, ends) in [
+            (
+                format!("wait = \"long\"\n{tls}key = \"k\"\n"),
+                "line 1: `wait`: invalid type: string \"long\", expected a whole number, zero or above",
+            ),
+            (
+                format!("wait = 3\n{tls}key = 7\n"),
+                "line 5: `tls.key`: invalid type: integer `7`, expected text in quotes",
+            ),
+            (format!("wait = 3\n{tls}keys = \"k\"\n"), "line 5: unknown key `keys`; did you mean `key`?"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let refused =
+                Layers::read(Some(&file), "alice.toml").unwrap().finish::<Settings>(&[]).unwrap_err().to_string();
+            assert!(refused.ends_with(&format!("alice.toml: {ends}")), "{refused}");
+        }
+    }
 
     #[test]
     fn a_file_too_large_for_settings_is_refused_before_it_is_read_to_its_end() {

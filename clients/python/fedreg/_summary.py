@@ -50,6 +50,11 @@ def _brief(value: Any) -> str:
     return str(value)
 
 
+def _chance(value: float | None) -> float | str | None:
+    """A p-value; one below the spacing of doubles at 1 as R writes it."""
+    return "< 2.2e-16" if value is not None and value < 2.2e-16 else value
+
+
 def _head(result: Result) -> list[tuple[str, str]]:
     """What stands above the table: left and right in turn."""
     report = result.report
@@ -80,7 +85,7 @@ def _head(result: Result) -> list[tuple[str, str]]:
     for name, label in (("f_test", "F test"), ("lr_test", "LR test")):
         test = report.get(name)
         if test:
-            pairs += [(f"{label} statistic", test["statistic"]), (f"{label} p-value", test["p_value"])]
+            pairs += [(f"{label} statistic", test["statistic"]), (f"{label} p-value", _chance(test["p_value"]))]
     if report.get("lambda") is not None:
         pairs += [("Lambda", report["lambda"]), ("", "")]
     return [(label, _brief(value)) for label, value in pairs]

@@ -19,9 +19,13 @@ pub(crate) fn section(function: &Function, outcome: &str) -> Section {
         let values: Vec<Option<f64>> = slices.iter().map(|slice| slice.values.get(place).copied()).collect();
         columns.push(Column::right(name, column(&values, 4)));
     }
-    let mut section = Section::new("Function")
-        .line("Function, along each column's public range, the others at the middle of theirs:")
-        .table(columns.into_iter().map(Column::text_only).collect());
+    let section = Section::new("Function");
+    let mut section = match slices.is_empty() {
+        true => section.line("Function of levels alone: there is no column of numbers along which it could be shown"),
+        false => section
+            .line("Function, along each column's public range, the others at the middle of theirs:")
+            .table(columns.into_iter().map(Column::text_only).collect()),
+    };
     for (at, slice) in slices.iter().enumerate() {
         let forming = if at == 0 { function.forming.as_slice() } else { &[] };
         let caption = html! {

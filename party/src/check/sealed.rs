@@ -73,6 +73,13 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     Ok((rows, terms, run))
 }
 
+/// What this party's columns lack of the limits on what may open, beside these numbers of columns of each of the others; nothing where
+/// they lack nothing, or cannot be read.
+pub(super) fn beyond_limits(party: Party<'_>, others: &[usize]) -> Option<String> {
+    let table = party.table().ok()?;
+    sealed::allowed(&table, others, Before::default()).err().map(|refused| refused.to_string())
+}
+
 /// Columns of another party as the study names them; a categorical one makes more, and a formula may name all that its table has.
 fn columns_of(study: &Study<Vertical>, other: Role) -> usize {
     let Some(terms) = study.method.parties.get(&other) else { return 1 };

@@ -76,16 +76,28 @@ pub async fn run(
 pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, Failure> {
     let terms = terms(party)?;
     allowed(party)?;
+    if attempt::unfinished(party, purpose).is_none() {
+        rations::check(party)?;
+    }
     let rations = rations::left(party)?;
     alignment::refuse_what_cannot_be_read_again(party)?;
-    match terms.protocol {
+    let outlook = match terms.protocol {
         MatchProtocol::Linked => {
             let (pairs, rows) = linked::read(party, purpose)?;
             pairs.check()?;
             let pairs = Some(pairs.linked.len() as u64);
-            Ok(Outlook { pairs, ..Outlook::of(party, terms, purpose, rows, rations) })
+            Outlook { pairs, ..Outlook::of(party, terms, purpose, rows, rations) }
         }
-        MatchProtocol::Direct | MatchProtocol::Coordinator => direct::look(party, purpose, rations),
+        MatchProtocol::Direct | MatchProtocol::Coordinator => direct::look(party, purpose, rations)?,
+    };
+    match outlook {
+        Outlook { rows, min_matched, .. } if rows < min_matched => Err(Abort::OwnData(format!(
+            "{}: there are {rows} rows, and at least {min_matched} must match (`match.min_matched` of the study, `policy.min_matched` of \
+             the private file)",
+            party.config.source()
+        ))
+        .into()),
+        outlook => Ok(outlook),
     }
 }
 

@@ -242,6 +242,9 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
         return link.to_string();
     }
     for error in chain(error) {
+        if let Some(changed) = error.downcast_ref::<rustls::Error>().and_then(changed_on_the_way) {
+            return changed.to_owned();
+        }
         let cause = if let Some(error) = error.downcast_ref::<rustls::Error>() {
             Some(Cause::of_tls(error, None, &[]))
         } else if let Some(error) = error.downcast_ref::<io::Error>() {
@@ -261,6 +264,10 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     if let Some(status) = chain(error).find_map(|error| error.downcast_ref::<tonic::Status>()) {
         return match status.message() {
             "" => format!("the peer answered with status {:?}", status.code()),
+            message if message.contains("h2 protocol error") => {
+                "the connection broke off: the peer's program ended, or something between the two sides cut it"
+                    .to_owned()
+            }
             message => printable(message),
         };
     }
@@ -272,6 +279,21 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
         }
     }
     sentence
+}
+
+/// What TLS says of a line that stood, when bytes on it are not those that were sent.
+// Errors of rustls are an open set.
+#[allow(clippy::wildcard_enum_match_arm)]
+fn changed_on_the_way(error: &rustls::Error) -> Option<&'static str> {
+    match error {
+        rustls::Error::DecryptError => Some(
+            "bytes of the peer were changed on the way, and TLS refused them: look for what stands between the two sides",
+        ),
+        rustls::Error::AlertReceived(AlertDescription::BadRecordMac) => Some(
+            "our bytes were changed on the way, and TLS at the peer refused them: look for what stands between the two sides",
+        ),
+        _ => None,
+    }
 }
 
 /// The error and everything below it. An `io::Error` hides the error that it wraps from `source`, so it is opened.
@@ -415,6 +437,17 @@ mod tests {
     fn a_status_without_a_cause_speaks_for_itself() {
         assert_eq!(explain(&tonic::Status::aborted("round 7 came, expected 5")), "round 7 came, expected 5");
         assert_eq!(explain(&tonic::Status::new(tonic::Code::Internal, "")), "the peer answered with status Internal");
+    }
+
+    #[test]
+    fn a_line_that_broke_is_told_without_words_of_libraries() {
+        let broken =
+            tonic::Status::new(tonic::Code::Internal, "h2 protocol error: error reading a body from connection");
+        assert!(explain(&broken).starts_with("the connection broke off"), "{}", explain(&broken));
+        let changed = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::DecryptError);
+        assert!(explain(&changed).starts_with("bytes of the peer were changed on the way"), "{}", explain(&changed));
+        let said = io::Error::other(rustls::Error::AlertReceived(AlertDescription::BadRecordMac));
+        assert!(explain(&said).starts_with("our bytes were changed on the way"), "{}", explain(&said));
     }
 
     #[test]

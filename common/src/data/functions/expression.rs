@@ -191,6 +191,12 @@ impl Expression {
                     let what = if most == 2 { "a number and, if given, its base" } else { "one number" };
                     return Err(format!("`{name}` takes {what}"));
                 }
+                if let Some((_, base)) = arguments.get(1)
+                    && let Some(stated) = base.constant()
+                    && (stated <= 0.0 || stated == 1.0)
+                {
+                    return Err(format!("`{name}` takes a base above 0 and other than 1, and {base} is none"));
+                }
                 arguments.iter().try_for_each(|(_, argument)| argument.numeric())
             }
         }

@@ -172,6 +172,8 @@ fn what_a_function_cannot_take_is_refused_with_its_place() {
     for (text, at, part) in [
         ("~ log()", 3, "`log` takes a number and, if given, its base"),
         ("~ log(1)", 3, "`log` needs a column"),
+        ("~ log(a, base = -1)", 3, "`log` takes a base above 0 and other than 1, and -1 is none"),
+        ("~ log(a, 1)", 3, "`log` takes a base above 0 and other than 1, and 1 is none"),
         ("~ sqrt(a, 2)", 3, "`sqrt` takes one number"),
         ("~ log(sin(a))", 3, "`sin` does not stand inside another function"),
         ("~ I(\"a\")", 3, "the text \"a\" is no number"),
