@@ -9,6 +9,7 @@ mod protocol;
 mod quasi;
 mod refit;
 mod sandwich;
+mod schema;
 mod sealed;
 mod several;
 mod several_formulas;

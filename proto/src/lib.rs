@@ -31,8 +31,9 @@ pub mod wizard;
 /// A future that is compiled here, once; the body of an `async fn` is compiled again in each crate that awaits it, with all that it calls.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Messages and services generated from `fedreg/v1`.
+/// Messages and services generated from `fedreg/v1`, where the file stands beside its schema: a build needs no compiler of schemas. The
+/// test `schema` of `fedreg-tests` says how it is made again.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::unwrap_used)]
 pub mod wire {
-    tonic::include_proto!("fedreg.v1");
+    include!("../fedreg/v1/generated.rs");
 }
