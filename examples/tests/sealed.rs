@@ -396,6 +396,30 @@ fn the_head_of_every_mode_says_in_ten_lines_what_was_seen_and_what_the_other_mod
 }
 
 #[test]
+fn a_plain_rehearsal_does_not_recommend_sealed_mode_for_a_column_with_a_rare_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("rare.csv");
+    let head = |rare: u32| {
+        let row =
+            |at: u32| format!("{at},{}.{},{},{}", at % 13, at % 7, u32::from(at % 7 == 3 && at < 7 * rare), at % 5);
+        fs::write(&table, format!("id,a,b,y\n{}\n", (1..=300).map(row).collect::<Vec<_>>().join("\n"))).unwrap();
+        let more = ["--data", table.to_str().unwrap(), "--id", "id", "--outcome", "y", "--alice", "a", "--bob", "b"];
+        let output = Command::new(DEMO)
+            .args(["vertical", "--out", folder.path().join("out").to_str().unwrap()])
+            .args(more)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let few = head(3);
+    assert!(few.contains("--mode sealed would have refused it") && few.contains("`b`"), "{few}");
+    let enough = head(40);
+    assert!(enough.contains("--mode sealed (recommended) gives the same coefficients"), "{enough}");
+}
+
+#[test]
 fn the_head_stays_within_ten_lines_with_many_parties_a_long_folder_and_refusals_of_the_other_modes() {
     let folder = tempfile::tempdir().unwrap();
     let out =

@@ -320,7 +320,7 @@ mod tests {
             ),
             (
                 format!("wait = 3\n{tls}key = 7\n"),
-                "line 5: `tls.key`: invalid type: integer `7`, expected text in quotes",
+                "line 5: `tls.key`: invalid type: integer `7`, expected a path in quotes",
             ),
             (format!("wait = 3\n{tls}keys = \"k\"\n"), "line 5: unknown key `keys`; did you mean `key`?"),
         ] {

@@ -243,6 +243,7 @@ fn in_words(message: String) -> String {
         "i32" | "i64" => "a whole number",
         "f64" => "a number",
         "a string" => "text in quotes",
+        "path string" => "a path in quotes",
         "a boolean" => "true or false",
         "a sequence" => "a list",
         "a map" => "a section",
