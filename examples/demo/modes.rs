@@ -149,8 +149,15 @@ fn refused(refusal: String) -> String {
     format!("--mode sealed would have refused it, for its limits on what may open: {refusal}")
 }
 
+/// Most values of all parties that are read again to look at their limits: a rehearsal may be larger than this process's memory.
+const LOOKED_AT: u64 = 20_000_000;
+
 /// What a party's columns themselves lack of the limits, if anything, such as rows with the rarer value of one with two.
 fn beyond_limits(study: &Arc<Study<Vertical>>, merged: &Report, stage: &Path) -> Option<String> {
+    let all: u64 = parties(merged).into_iter().map(|role| columns(merged, role)).sum();
+    if merged.statistics.nobs.saturating_mul(all) > LOOKED_AT {
+        return None;
+    }
     parties(merged).into_iter().find_map(|role| {
         let file = Some(stage.join(format!("{role}.toml")));
         let config = Config::load(role, &Overrides { config: file, ..Overrides::default() }).ok()?;

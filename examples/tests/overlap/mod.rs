@@ -107,18 +107,15 @@ pub(crate) fn alone(world: &World, role: &str, words: &[&str]) -> Output {
 /// The same, not begun yet.
 pub(crate) fn by_itself(world: &World, role: &str, words: &[&str]) -> Command {
     let mut command = Command::new(DEMO);
+    command.args(["--role", role]).args(words);
+    for (flag, value) in [("--data", format!("{role}.csv")), ("--state", format!("{role}-state"))] {
+        if !words.contains(&flag) {
+            command.args([flag, &value]);
+        }
+    }
     command
-        .args(["--role", role])
-        .args(words)
         .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
-        .args([
-            "--config",
-            &format!("{role}.toml"),
-            "--data",
-            &format!("{role}.csv"),
-            "--state",
-            &format!("{role}-state"),
-        ])
+        .args(["--config", &format!("{role}.toml")])
         .args(["--authority", "authority.pem"])
         .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
         .current_dir(world.path(""))

@@ -72,6 +72,14 @@ impl DataFile<'_> {
         Ok(Some((identity, keys)))
     }
 
+    /// By what it is known again whatever its rows are; nothing where nothing is known of it.
+    ///
+    /// # Errors
+    /// A data base that cannot be asked.
+    pub(crate) fn known_by(&self) -> Result<Vec<String>, ReadError> {
+        Ok(self.counted()?.map(|(_, keys)| keys).unwrap_or_default())
+    }
+
     /// Refuses data sets under which what opens is counted, and which are no accounts that could share a budget.
     fn refuse_counted(&self, ledger: &Ledger<LedgerFile>, other: &str) -> Result<(), LedgerError> {
         ledger.account(other).map(drop).map_err(|_| self.counted_as(other))

@@ -2,7 +2,8 @@
 //!
 //! Every match that may have shown its count to the peer is a line in a file of the state folder and in one beside the anchor of the
 //! privacy ledger, both written and synced before the count leaves. What either of them has counts, so that a state folder that is deleted,
-//! restored or copied lets no further match begin. A line that cannot be read counts too.
+//! restored or copied lets no further match begin. A line that cannot be read counts too. So do matches of the same file, folder or table
+//! in the files of other state folders, whose anchors lie in the same folder, and under other names.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::ledger;
 use crate::output::{self, OutputError};
 use crate::party::Party;
+use crate::private::data_file;
 
 /// Matches of a data set with one peer, where the private file states no other number.
 const DEFAULT_MATCHES: u64 = 5;
@@ -32,6 +34,16 @@ struct Line {
     purpose: MatchPurpose,
     /// Seconds since 1970.
     time: u64,
+    /// What the source is known by; nothing in lines of earlier versions.
+    #[serde(default)]
+    known: Vec<String>,
+}
+
+impl Line {
+    /// Whether it is about one of the sources that are known by these.
+    fn is_of(&self, known: &[String]) -> bool {
+        self.known.iter().any(|key| known.contains(key))
+    }
 }
 
 /// The file in the state folder, and the one beside the anchor of the ledger.
@@ -48,6 +60,15 @@ fn lines(path: &Path) -> Result<BTreeSet<String>, Failure> {
     }
 }
 
+/// Matches of these sources in the files beside the anchors of other ledgers, as far as they can be read.
+fn elsewhere(own: &Path, known: &[String]) -> BTreeSet<String> {
+    let folder = own.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let others = files.filter(|path| path != own && path.extension().is_some_and(|ending| ending == "matches"));
+    let read = others.filter_map(|path| lines(&path).ok()).flatten();
+    read.filter(|line| serde_json::from_str::<Line>(line).is_ok_and(|line| line.is_of(known))).collect()
+}
+
 /// The certificate names of those with whom this party matches.
 fn peers(party: Party<'_>) -> Result<Vec<&str>, Failure> {
     let peers = party.study.peers(party.role).into_iter();
@@ -55,12 +76,12 @@ fn peers(party: Party<'_>) -> Result<Vec<&str>, Failure> {
 }
 
 /// Matches with a peer that were made, and how many may be made in all.
-fn made(party: Party<'_>, peer: &str) -> Result<(u64, u64), Failure> {
+fn made(party: Party<'_>, peer: &str, known: &[String]) -> Result<(u64, u64), Failure> {
     let places = places(party)?;
     let [state, anchor] = [lines(&places[0])?, lines(&places[1])?];
     let data_set = party.config.data_set();
     let counts = |line: &&String| match serde_json::from_str::<Line>(line) {
-        Ok(line) => line.data_set == data_set && line.peer == peer,
+        Ok(line) => line.peer == peer && (line.data_set == data_set || line.is_of(known)),
         Err(_) => true,
     };
     let lacking = anchor.difference(&state).filter(counts).count();
@@ -71,7 +92,9 @@ fn made(party: Party<'_>, peer: &str) -> Result<(u64, u64), Failure> {
             places[1].display()
         );
     }
-    let made = state.union(&anchor).filter(counts).count() as u64;
+    let elsewhere = elsewhere(&places[1], known);
+    let all: BTreeSet<&String> = state.iter().chain(&anchor).chain(&elsewhere).collect();
+    let made = all.into_iter().filter(counts).count() as u64;
     Ok((made, party.config.policy.max_matches.unwrap_or(DEFAULT_MATCHES)))
 }
 
@@ -80,7 +103,8 @@ fn made(party: Party<'_>, peer: &str) -> Result<(u64, u64), Failure> {
 /// # Errors
 /// The files cannot be read, or there is no place for an anchor.
 pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
-    let left = |peer| made(party, peer).map(|(made, most)| most.saturating_sub(made));
+    let known = data_file(party).known_by()?;
+    let left = |peer| made(party, peer, &known).map(|(made, most)| most.saturating_sub(made));
     let left = peers(party)?.into_iter().map(left).collect::<Result<Vec<_>, _>>()?;
     Ok(left.into_iter().min().unwrap_or(0))
 }
@@ -90,8 +114,9 @@ pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
 /// # Errors
 /// It may not.
 pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
+    let known = data_file(party).known_by()?;
     for peer in peers(party)? {
-        let (made, most) = made(party, peer)?;
+        let (made, most) = made(party, peer, &known)?;
         if made >= most {
             let data_set = party.config.data_set();
             let what = format!(
@@ -113,6 +138,7 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on
         return Ok(());
     }
     check(party)?;
+    let known = data_file(party).known_by()?;
     for peer in peers(party)? {
         let line = Line {
             run: run.to_string(),
@@ -120,6 +146,7 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on
             peer: peer.to_string(),
             purpose,
             time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            known: known.clone(),
         };
         let text = serde_json::to_string(&line).unwrap_or_default();
         for path in places(party)? {
