@@ -1100,10 +1100,12 @@ mutate "a block of a footer outside of its file" party/src/read/arrow/messages.r
     's/ && end <= footer//' read::arrow::tests::blocks_that
 mutate "further buffers of views before a column not counted" party/src/read/arrow/fields.rs \
     's/before\.iter\(\)\.try_fold\(first, add\)\?/first/' read::arrow::tests::files_and_streams
-mutate "what opens counted in every ledger anew" party/src/ledger/files.rs \
-    's/let news = anchor\.add\(\&place\.ledger, identity\.place\);\n        news \|\| anchor\.files\.len/anchor.files.clear();\n        anchor.files.len/' ledger::files::tests::what_opens
-mutate "what opens under any name" party/src/ledger/files.rs \
-    's/    file\.refuse_other_names\(ledger, data_set, \&keys\)\?;\n//' ledger::files::tests::what_opens
+mutate "what opens counted in every ledger anew" party/src/ledger/counted.rs \
+    's/let news = anchor\.add\(\&place\.ledger, self\.place\.clone\(\)\);\n            news \|\| anchor\.files\.len/anchor.files.clear();\n            anchor.files.len/' ledger::files::tests::what_opens
+mutate "what opens under any name" party/src/ledger/counted.rs \
+    's/match names\.is_empty\(\) \|\| /match true || names.is_empty() || /' ledger::files::tests::what_opens
+mutate "a source known by its role alone" party/src/ledger/counted.rs \
+    's/\[of_role, of_party\]/[of_role]/' ledger::files::tests::what_opens
 where=(-p fedreg-memory --lib)
 mutate "a block that moves without its bytes" party/memory/src/lib.rs \
     's/layout\.size\(\)\.min\(size\)\);/layout.size().min(size) \/ 2);/' tests::

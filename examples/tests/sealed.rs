@@ -661,6 +661,9 @@ fn a_plain_run_before_any_ledger_counts_in_the_first_sealed_one() {
     let (codes, said) = sealed_run(&world);
     assert_eq!(codes, [77, 77], "{said}");
     assert!(shown.iter().any(|shown| said.contains(shown)), "{said}");
+    // A run of which nothing opened binds the file to no ledger.
+    let (code, said) = checked_by_bob(&world, ["other-state", "bob.csv"]);
+    assert_eq!(code, 0, "{said}");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! because the key is not in it.
 
 mod anchors;
+mod counted;
 mod files;
 
 use std::fs::{self, File, TryLockError};
@@ -24,7 +25,8 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtens
 
 use self::anchors::AnchorFile;
 pub use self::anchors::{beside, default_anchor};
-pub use self::files::{DataFile, count_here, may_count, register, use_file};
+pub use self::counted::Counted;
+pub use self::files::{DataFile, register, use_file};
 use crate::failure::Failure;
 use crate::output::{OutputError, make_own, own_file};
 

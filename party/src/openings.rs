@@ -1,13 +1,16 @@
 //! The account of what a party lets open without noise, kept in its ledger beside that of its budget.
 
+use std::collections::BTreeSet;
+
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::privacy::ledger::{Before, LedgerError, Opening, PersonDigester, PlainRun};
-use fedreg_common::privacy::openings::{Account, RunAccount};
+use fedreg_common::privacy::openings::{Account, NotOpened, Opens, RunAccount};
 
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::job::Job;
+use crate::ledger::{Counted, LedgerFile};
 use crate::party::Party;
 use crate::private::data_file;
 use crate::{ledger, plain};
@@ -21,7 +24,11 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     let config = &job.config;
     let mut ledger = ledger::open_or_create(&config.ledger(), &config.anchor()?)?;
     plain::take_in(&mut ledger)?;
-    ledger::count_here(&mut ledger, &config.data_set(), &data_file(job.party()))?;
+    let (data_set, source) = (config.data_set(), source(job.party())?);
+    let also = match &source {
+        Some(source) => source.may_count([&config.ledger(), &config.anchor()?], &data_set)?,
+        None => BTreeSet::new(),
+    };
     let mut digester = PersonDigester::new(&ledger.key()?);
     table.identifiers().iter().for_each(|id| digester.push(id));
     let rows = digester.rows().to_vec();
@@ -29,28 +36,64 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     // What the leader of several tells one of the others is in sums that hold the columns of all.
     let certificate = |peer: Role| job.party().certificate(peer).map(str::to_string);
     let peers = job.study.others(job.role).into_iter().map(certificate).collect::<Result<Vec<_>, Failure>>()?;
-    let (run, data_set, study) = (run.to_string(), config.data_set(), job.study.digest().to_string());
+    let (run, study) = (run.to_string(), job.study.digest().to_string());
     let shown =
         PlainRun { run: run.clone(), data_set: data_set.clone(), persons, peers: peers.clone(), study: study.clone() };
     ledger.record_plain(&[shown])?;
-    let opening = Opening { run, data_set, peers, study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
-    Ok(Box::new(RunAccount::new(ledger, opening, rows)))
+    let opening =
+        Opening { run, data_set, also, peers, study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
+    let data_set = config.data_set();
+    Ok(Box::new(Bound { account: RunAccount::new(ledger, opening, rows), source, data_set }))
 }
 
-/// Refuses a run whose source is counted in another ledger, or under another name, before the table is read.
+/// An account that binds its source to its ledger when something opens for the first time, and not before.
+struct Bound {
+    account: RunAccount<LedgerFile>,
+    /// Until it is bound.
+    source: Option<Counted>,
+    data_set: String,
+}
+
+impl Account for Bound {
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.account.may_open(opens)
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        if let Some(source) = self.source.take() {
+            source.count_here(self.account.ledger(), &self.data_set)?;
+        }
+        self.account.open(opens)
+    }
+}
+
+/// This party's source, by which what opens is counted; nothing of one that ends once it is read.
+///
+/// # Errors
+/// A data base that cannot be asked, and a study without this party.
+pub(crate) fn source(party: Party<'_>) -> Result<Option<Counted>, Failure> {
+    Ok(Counted::of(&data_file(party), party.certificate(party.role)?)?)
+}
+
+/// Refuses a run whose source is counted in another ledger, or under another name, before the table is read; the other names under which
+/// it is counted in this one.
 ///
 /// # Errors
 /// It is; a ledger or a source that cannot be read.
-pub(crate) fn counted_here(party: Party<'_>) -> Result<(), Failure> {
-    let config = party.config;
-    ledger::may_count([&config.ledger(), &config.anchor()?], &config.data_set(), &data_file(party))
+pub(crate) fn counted_here(party: Party<'_>) -> Result<BTreeSet<String>, Failure> {
+    let (config, anchor) = (party.config, party.config.anchor()?);
+    match source(party)? {
+        Some(source) => Ok(source.may_count([&config.ledger(), &anchor], &config.data_set())?),
+        None => Ok(BTreeSet::new()),
+    }
 }
 
-/// What opened of this party's data set in runs other than this one; where there is no ledger yet, in plain runs.
+/// What opened of this party's data set, and of its source under other names, in runs other than this one; where there is no ledger yet,
+/// in plain runs.
 ///
 /// # Errors
 /// A ledger that refuses.
-pub(crate) fn before(config: &Config, run: Option<RunId>) -> Result<Before, LedgerError> {
+pub(crate) fn before(config: &Config, also: &BTreeSet<String>, run: Option<RunId>) -> Result<Before, LedgerError> {
     let opened = match config.anchor() {
         Ok(anchor) => ledger::open(&config.ledger(), &anchor),
         Err(_) if !config.ledger().exists() => return Ok(plain::before(&config.ledger(), &config.data_set())),
@@ -60,7 +103,7 @@ pub(crate) fn before(config: &Config, run: Option<RunId>) -> Result<Before, Ledg
         Err(error) if error.is_missing() => Ok(plain::before(&config.ledger(), &config.data_set())),
         Err(error) => Err(error),
         Ok(mut ledger) => {
-            ledger.opened_before(&config.data_set(), &run.map_or_else(String::new, |run| run.to_string()))
+            ledger.opened_before(&config.data_set(), also, &run.map_or_else(String::new, |run| run.to_string()))
         }
     }
 }

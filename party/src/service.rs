@@ -1,6 +1,7 @@
 //! What a party does, from its files to its results.
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,7 +237,7 @@ impl Work for SealedFit {
     }
 
     fn finish(&self, job: &Job, met: Met<SealedSession>) -> Result<(Report, Exit), Failure> {
-        let before = openings::before(&job.config, Some(met.run))?;
+        let before = openings::before(&job.config, &BTreeSet::new(), Some(met.run))?;
         write(&self.folder, job, &met, openings::sentence(before))
     }
 }
@@ -279,7 +280,7 @@ impl Work for SealedLeaderFit {
     }
 
     fn finish(&self, job: &Job, met: Met<Self::Session>) -> Result<(Report, Exit), Failure> {
-        let before = openings::before(&job.config, Some(met.run))?;
+        let before = openings::before(&job.config, &BTreeSet::new(), Some(met.run))?;
         write(&self.0.folder, job, &met, openings::sentence(before))
     }
 }

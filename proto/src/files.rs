@@ -227,12 +227,12 @@ fn unknown_key(error: &toml::de::Error) -> Option<&str> {
 /// An error in a sentence, with the key that it is about, and the line where that stands in the file.
 fn explained(text: &str, error: &toml::de::Error) -> String {
     let sentence = study::explain(error);
-    let (key, sentence) = match (unknown_key(error), key_of(error)) {
-        (Some(key), _) => (key.to_owned(), sentence),
-        (None, Some(key)) => (key.rsplit('.').next().unwrap_or_default().to_owned(), format!("`{key}`: {sentence}")),
+    let (line, sentence) = match (unknown_key(error), key_of(error)) {
+        (Some(key), _) => (line_of(text, key), sentence),
+        (None, Some(key)) => (line_in_section(text, &key), format!("`{key}`: {sentence}")),
         (None, None) => return sentence,
     };
-    match line_of(text, &key) {
+    match line {
         Some(line) => format!("line {line}: {sentence}"),
         None => sentence,
     }
@@ -243,6 +243,23 @@ fn key_of(error: &toml::de::Error) -> Option<String> {
     let text = error.to_string();
     let key = text.trim_end().lines().last()?.strip_prefix("in `")?.strip_suffix('`')?;
     Some(key.to_owned())
+}
+
+/// The line in which a key with the names of its sections stands.
+fn line_in_section(text: &str, dotted: &str) -> Option<usize> {
+    let (mut section, mut found) = (String::new(), None);
+    let plain = |name: &str| name.replace(['"', '\'', ' '], "");
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if let Some(name) = line.strip_prefix('[') {
+            section = plain(name.trim_start_matches('[').split(']').next().unwrap_or_default()) + ".";
+        } else if let Some((name, _)) = line.split_once('=')
+            && section.clone() + &plain(name) == dotted
+        {
+            found = found.or(Some(at + 1));
+        }
+    }
+    found
 }
 
 /// The first line in which a key, or a section of this name, stands.
@@ -321,6 +338,10 @@ mod tests {
             (
                 format!("wait = 3\n{tls}key = 7\n"),
                 "line 5: `tls.key`: invalid type: integer `7`, expected a path in quotes",
+            ),
+            (
+                format!("key = 1\nwait = 3\n{tls}key = 7\n"),
+                "line 6: `tls.key`: invalid type: integer `7`, expected a path in quotes",
             ),
             (format!("wait = 3\n{tls}keys = \"k\"\n"), "line 5: unknown key `keys`; did you mean `key`?"),
         ] {

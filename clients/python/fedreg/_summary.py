@@ -51,8 +51,8 @@ def _brief(value: Any) -> str:
 
 
 def _chance(value: float | None) -> float | str | None:
-    """A p-value; one below the spacing of doubles at 1 as R writes it."""
-    return "< 2.2e-16" if value is not None and value < 2.2e-16 else value
+    """A p-value; one that no double can hold is said to be small, and not 0."""
+    return "< 1e-300" if value == 0 else value
 
 
 def _head(result: Result) -> list[tuple[str, str]]:

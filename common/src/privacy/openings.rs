@@ -75,6 +75,11 @@ impl<S: Storage> RunAccount<S> {
         RunAccount { ledger, opening, rows }
     }
 
+    /// The ledger that counts it.
+    pub fn ledger(&self) -> &Ledger<S> {
+        &self.ledger
+    }
+
     fn prepare(&mut self, opens: &Opens<'_>) {
         if self.opening.rows.is_none() {
             let kept = |at: &usize| opens.dropped.is_none_or(|dropped| !dropped.is_set(*at));

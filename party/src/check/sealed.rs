@@ -48,8 +48,8 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     let (rows, own) = (table.rows() as u64, terms.len() as u64);
     let others: Vec<usize> = study.others(role).into_iter().map(|other| columns_of(study, other)).collect();
     // A run counts what opens in a ledger, which it makes if there is none; that needs a place for the anchor.
-    openings::counted_here(party)?;
-    let before = openings::before(config, None)?;
+    let also = openings::counted_here(party)?;
+    let before = openings::before(config, &also, None)?;
     sealed::allowed(&table, &others, before)?;
     let leads = study.is_first(role);
     if study.method.intercept && leads {

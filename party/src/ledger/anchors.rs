@@ -76,25 +76,30 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Another ledger in which these data are registered, by where they are or by one of the `keys` of their source and rows, if its
-/// anchor lies in the same folder as ours.
-pub(super) fn elsewhere(Place { ledger, anchor }: &Place, data: &str, keys: &[String]) -> Option<String> {
+/// Another ledger to which these data belong, by where they are or by one of the `keys` of their source and rows, if its anchor lies in
+/// the same folder as ours; with that anchor.
+pub(super) fn elsewhere<'k>(
+    Place { ledger, anchor }: &Place,
+    data: &str,
+    keys: impl Iterator<Item = &'k String> + Clone,
+) -> Option<(String, PathBuf)> {
     let own = full(ledger);
     let files = fs::read_dir(anchor.parent()?).ok()?;
     // Files beside an anchor that belong to it.
     let beside = |path: &Path| {
         path.extension().is_some_and(|ending| ["new", "lock", "stream", "matches"].iter().any(|known| ending == *known))
     };
-    let mut others: Vec<String> = files
+    let mut others: Vec<(String, PathBuf)> = files
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path != anchor && !beside(path))
         .filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() <= LARGEST))
-        .filter_map(|path| serde_json::from_str::<AnchorFile>(&fs::read_to_string(path).ok()?).ok())
-        .filter(|file| {
-            file.ledger != own && (file.data.contains(data) || keys.iter().any(|key| file.files.contains_key(key)))
+        .filter_map(|path| Some((serde_json::from_str::<AnchorFile>(&fs::read_to_string(&path).ok()?).ok()?, path)))
+        .filter(|(file, _)| {
+            let known = file.data.contains(data) || keys.clone().any(|key| file.files.contains_key(key));
+            file.ledger != own && known
         })
-        .map(|file| file.ledger)
+        .map(|(file, path)| (file.ledger, path))
         .collect();
     others.sort();
     others.into_iter().next()

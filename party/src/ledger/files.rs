@@ -41,10 +41,17 @@ pub(super) struct Known {
     stamp: Option<String>,
 }
 
+impl Known {
+    /// A source whose rows were not looked at.
+    pub(super) fn named(data_set: &str) -> Known {
+        Known { data_set: data_set.to_owned(), stamp: None }
+    }
+}
+
 impl DataFile<'_> {
-    /// By what it and where it is are known in anchors.
-    fn identity(&self) -> Result<Option<Identity>, ReadError> {
-        let name = |of: &String| format!("{}: {of}", self.role.name());
+    /// By what it and where it is are known in anchors, for those whose columns of it are read.
+    pub(super) fn identity(&self, whose: &str) -> Result<Option<Identity>, ReadError> {
+        let name = |of: &String| format!("{whose}: {of}");
         let Some(Identity { key, parts, place, stamp }) = read::identity(&self.source)? else { return Ok(None) };
         Ok(Some(Identity { key: name(&key), parts: parts.iter().map(name).collect(), place: name(&place), stamp }))
     }
@@ -58,55 +65,24 @@ impl DataFile<'_> {
         let rows = digests.iter().map(|digest| format!("{}: rows {digest}", self.role.name()));
         Ok(rows.chain([identity.key.clone()]).chain(identity.parts.iter().cloned()).collect())
     }
+}
 
-    /// What it is known by whatever its rows are, and where it is; nothing of a source that ends once it is read.
-    fn counted(&self) -> Result<Option<(Identity, Vec<String>)>, ReadError> {
-        if read::ends_once_read(&self.source) {
-            return Ok(None);
-        }
-        let known = DataFile { grows: true, ..self.clone() };
-        let Some(identity) = known.identity()? else { return Ok(None) };
-        let mut keys = known.keys(&identity)?;
-        // A file that takes the place of another one is no new data set.
-        keys.push(identity.place.clone());
-        Ok(Some((identity, keys)))
-    }
+/// Refuses what belongs to another ledger whose anchor lies in the same folder.
+pub(super) fn refuse_elsewhere<'k>(
+    data: &str,
+    ledger: &Place,
+    place: &str,
+    keys: impl Iterator<Item = &'k String> + Clone,
+) -> Result<(), LedgerError> {
+    let Some((other, anchor)) = anchors::elsewhere(ledger, place, keys) else { return Ok(()) };
+    let gone = !Path::new(&other).exists();
+    Err(LedgerError::Elsewhere { data: data.to_owned(), ledger: other, anchor: anchor.display().to_string(), gone })
+}
 
-    /// By what it is known again whatever its rows are; nothing where nothing is known of it.
-    ///
-    /// # Errors
-    /// A data base that cannot be asked.
-    pub(crate) fn known_by(&self) -> Result<Vec<String>, ReadError> {
-        Ok(self.counted()?.map(|(_, keys)| keys).unwrap_or_default())
-    }
-
-    /// Refuses data sets under which what opens is counted, and which are no accounts that could share a budget.
-    fn refuse_counted(&self, ledger: &Ledger<LedgerFile>, other: &str) -> Result<(), LedgerError> {
-        ledger.account(other).map(drop).map_err(|_| self.counted_as(other))
-    }
-
-    fn refuse_other_names(
-        &self,
-        ledger: &Ledger<LedgerFile>,
-        data_set: &str,
-        keys: &[String],
-    ) -> Result<(), LedgerError> {
-        let known = known_in(&ledger.storage().place)?;
-        let other =
-            others(keys, &known, data_set).into_iter().find(|other| !ledger.hold_the_same_rows(data_set, other));
-        other.map_or(Ok(()), |other| Err(self.counted_as(other)))
-    }
-
-    fn counted_as(&self, known: &str) -> LedgerError {
-        LedgerError::CountedAs { data: self.source.to_string(), known: known.to_owned() }
-    }
-
-    fn refuse_elsewhere(&self, ledger: &Place, place: &str, keys: &[String]) -> Result<(), LedgerError> {
-        match anchors::elsewhere(ledger, place, keys) {
-            None => Ok(()),
-            Some(other) => Err(LedgerError::Elsewhere { data: self.source.to_string(), ledger: other }),
-        }
-    }
+/// That what opens of a source is counted under these names.
+pub(super) fn counted_as(data: &str, names: &BTreeSet<String>) -> LedgerError {
+    let known = names.iter().map(String::as_str).collect::<Vec<_>>().join("` and `");
+    LedgerError::CountedAs { data: data.to_owned(), known }
 }
 
 /// Registers a data set with its source, unless that belongs to another ledger.
@@ -119,11 +95,16 @@ pub fn register(
     registration: &Registration,
 ) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
-    if let Some(identity) = file.identity()? {
+    if let Some(identity) = file.identity(file.role.name())? {
         let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
-        file.refuse_elsewhere(&place, &identity.place, &keys)?;
-        for other in others(&keys, &known_in(&place)?, &registration.data_set) {
-            file.refuse_counted(ledger, other)?;
+        refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
+        // What opened of it is counted under other names, which are no accounts that could share a budget.
+        let known = known_in(&place)?;
+        let counted = others(&keys, &known, &registration.data_set).into_iter().map(str::to_owned);
+        let counted: BTreeSet<String> = counted.filter(|other| ledger.account(other).is_err()).collect();
+        let own = keys.iter().filter_map(|key| known.get(key)).any(|known| known.data_set == registration.data_set);
+        if !counted.is_empty() && !own {
+            return Err(counted_as(&file.source.to_string(), &counted).into());
         }
     }
     ledger.register(registration)?;
@@ -138,7 +119,7 @@ pub fn register(
 /// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
 pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
     let place = ledger.storage().place.clone();
-    let Some(identity) = file.identity()? else { return Ok(()) };
+    let Some(identity) = file.identity(file.role.name())? else { return Ok(()) };
     let seen = Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() };
     let known = place.read_anchor().map_err(LedgerError::from)?;
     if seen.stamp.is_some() && known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
@@ -148,9 +129,11 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     // Two ledgers that look at once would both find nothing.
     let lock = locked(&place.anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
-    file.refuse_elsewhere(&place, &identity.place, &keys)?;
-    for other in others(&keys, &known_in(&place)?, data_set) {
-        file.refuse_counted(ledger, other)?;
+    refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
+    let known = known_in(&place)?;
+    for other in
+        others(&keys, &known, data_set).into_iter().filter(|other| ledger.account(other).is_ok()).collect::<Vec<_>>()
+    {
         tracing::warn!(
             "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
             file.source
@@ -160,7 +143,7 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     let changed = place.change_anchor(|anchor| {
         let before = anchor.files.clone();
         for key in keys {
-            anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
+            anchor.files.entry(key).or_insert_with(|| Known::named(data_set));
         }
         anchor.files.insert(identity.key, seen);
         let news = anchor.add(&place.ledger, identity.place);
@@ -169,48 +152,8 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     Ok(changed.map_err(LedgerError::from)?)
 }
 
-/// Whether what opens of a source without noise may be counted as a data set of the ledger at these places, which need not be there
-/// yet. Its rows are not looked at: a copy is another source. Nothing is written.
-///
-/// # Errors
-/// It belongs to another ledger whose anchor lies in the same folder, or in this one to a data set that shares nothing with this one;
-/// files that cannot be read.
-pub fn may_count([ledger, anchor]: [&Path; 2], data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
-    let place = Place { ledger: ledger.to_owned(), anchor: anchor.to_owned() };
-    let Some((identity, keys)) = file.counted()? else { return Ok(()) };
-    file.refuse_elsewhere(&place, &identity.place, &keys)?;
-    match super::open(ledger, anchor) {
-        Err(error) if error.is_missing() => Ok(()),
-        opened => Ok(file.refuse_other_names(&opened?, data_set, &keys)?),
-    }
-}
-
-/// Makes known that what opens of a source is counted as a data set of a ledger, which need not be registered.
-///
-/// # Errors
-/// As [`may_count`].
-pub fn count_here(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
-    let place = ledger.storage().place.clone();
-    let Some((identity, keys)) = file.counted()? else { return Ok(()) };
-    // Two ledgers that look at once would both find nothing.
-    let lock = locked(&place.anchor.with_file_name("index.lock"));
-    let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
-    file.refuse_elsewhere(&place, &identity.place, &keys)?;
-    file.refuse_other_names(ledger, data_set, &keys)?;
-    let changed = place.change_anchor(|anchor| {
-        let before = anchor.files.len();
-        for key in keys {
-            // Without the file's size and time: its rows were not looked at.
-            anchor.files.entry(key).or_insert_with(|| Known { data_set: data_set.to_owned(), stamp: None });
-        }
-        let news = anchor.add(&place.ledger, identity.place);
-        news || anchor.files.len() != before
-    });
-    Ok(changed.map_err(LedgerError::from)?)
-}
-
 /// What the anchor of a ledger knows of files.
-fn known_in(place: &Place) -> Result<BTreeMap<String, Known>, LedgerError> {
+pub(super) fn known_in(place: &Place) -> Result<BTreeMap<String, Known>, LedgerError> {
     Ok(place.read_anchor()?.map(|anchor| anchor.files).unwrap_or_default())
 }
 
@@ -230,6 +173,7 @@ mod tests {
     use fedreg_common::privacy::ledger::PersonDigests;
     use fedreg_common::privacy::mechanism::{PlannedRelease, ReleasePlan};
 
+    use super::super::counted::Counted;
     use super::super::open_or_create;
     use super::*;
     use crate::read::Chosen;
@@ -322,7 +266,7 @@ mod tests {
         let host = Host::new();
         host.register("a", "by id", "cohort.csv", Some(0)).unwrap();
         let file = host.file("cohort.csv", Some(1), false);
-        let keys = file.keys(&file.identity().unwrap().unwrap()).unwrap();
+        let keys = file.keys(&file.identity("worker").unwrap().unwrap()).unwrap();
         let known = host.ledger("a").storage().place.read_anchor().unwrap().unwrap().files;
         assert!(keys.iter().filter(|key| known.contains_key(*key)).count() > 1);
         assert_eq!(others(&keys, &known, "by number").into_iter().collect::<Vec<_>>(), ["by id"]);
@@ -464,59 +408,91 @@ mod tests {
         assert_eq!(host.sums("a", &["cohort", "next"]), [0.01; 2]);
     }
 
+    fn counted(file: &DataFile<'_>, certificate: &str) -> Counted {
+        Counted::of(file, certificate).unwrap().unwrap()
+    }
+
     #[test]
     fn what_opens_of_a_file_is_counted_in_one_ledger_and_under_one_name() {
         let host = Host::new();
-        let may = |ledger: &str, data_set: &str, file: &str| {
+        let of = |file: &str| counted(&host.file(file, None, false), "north");
+        let may = |ledger: &str, data_set: &str, source: &Counted| {
             let [path, anchor] = host.places(ledger);
-            may_count([&path, &anchor], data_set, &host.file(file, None, false))
+            source.may_count([&path, &anchor], data_set)
         };
-        let elsewhere = |judged| matches!(judged, Err(Failure::Ledger(LedgerError::Elsewhere { .. })));
-        let counted_as = |judged, name: &str| match judged {
-            Err(Failure::Ledger(LedgerError::CountedAs { known, .. })) => known == name,
-            _ => false,
+        let elsewhere = |judged| matches!(judged, Err(LedgerError::Elsewhere { gone: false, .. }));
+        let names = |judged| match judged {
+            Err(LedgerError::CountedAs { known, .. }) => known,
+            judged => panic!("{judged:?}"),
         };
         fs::hard_link(host.path("cohort.csv"), host.path("link.csv")).unwrap();
         fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
-        may("a", "cohort", "cohort.csv").unwrap();
-        may("b", "cohort", "cohort.csv").unwrap();
+        may("a", "cohort", &of("cohort.csv")).unwrap();
+        may("b", "cohort", &of("cohort.csv")).unwrap();
         assert!(!host.places("a")[0].exists());
         for _ in 0..2 {
-            count_here(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", None, false)).unwrap();
+            of("cohort.csv").count_here(&host.ledger("a"), "cohort").unwrap();
         }
-        may("a", "cohort", "link.csv").unwrap();
-        let bound = count_here(&mut host.ledger("b"), "other", &host.file("link.csv", None, false));
-        assert!(
-            elsewhere(bound) && elsewhere(may("b", "cohort", "cohort.csv")) && elsewhere(may("b", "x", "link.csv"))
-        );
-        let bound = count_here(&mut host.ledger("a"), "other", &host.file("link.csv", None, false));
-        assert!(counted_as(bound, "cohort") && counted_as(may("a", "other", "cohort.csv"), "cohort"));
-        // A file written anew in its place, with other rows.
-        fs::remove_file(host.path("cohort.csv")).unwrap();
-        host.write("cohort.csv", &Host::table(|at| format!("p{at}"), 0..29));
-        assert!(elsewhere(may("b", "cohort", "cohort.csv")));
-        may("a", "cohort", "cohort.csv").unwrap();
-        assert!(counted_as(may("a", "other", "cohort.csv"), "cohort"));
+        assert!(may("a", "cohort", &of("link.csv")).unwrap().contains("cohort"));
+        for file in ["cohort.csv", "link.csv"] {
+            assert!(elsewhere(of(file).count_here(&host.ledger("b"), "other").map(|()| BTreeSet::new())), "{file}");
+            assert!(elsewhere(may("b", "cohort", &of(file))), "{file}");
+        }
+        assert_eq!(names(of("link.csv").count_here(&host.ledger("a"), "other").map(|()| BTreeSet::new())), "cohort");
+        assert_eq!(names(may("a", "other", &of("cohort.csv"))), "cohort");
+        // The same party in another role, and the other party of a rehearsal.
+        let as_bob = DataFile { role: Role::Bob, ..host.file("cohort.csv", None, false) };
+        assert!(elsewhere(may("b", "cohort", &counted(&as_bob, "north"))));
+        may("b", "cohort", &counted(&as_bob, "south")).unwrap();
         // Rows are not looked at.
-        may("b", "copy", "copy.csv").unwrap();
+        may("b", "copy", &of("copy.csv")).unwrap();
+        // A ledger that was deleted counts on.
+        fs::remove_file(&host.places("a")[0]).unwrap();
+        let gone = may("b", "cohort", &of("cohort.csv")).unwrap_err();
+        assert!(matches!(gone, LedgerError::Elsewhere { gone: true, .. }), "{gone}");
+        assert!(gone.to_string().contains("delete its anchor") && gone.to_string().contains("anchors/a"), "{gone}");
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_one_is_both_and_what_opened_under_both_names_is_judged_together() {
+        let host = Host::new();
+        let of = |file: &str| counted(&host.file(file, None, false), "north");
+        host.write("new.csv", &Host::table(|at| format!("p{at}"), 0..29));
+        for name in ["cohort", "new"] {
+            of(&format!("{name}.csv")).count_here(&host.ledger("a"), name).unwrap();
+        }
+        fs::rename(host.path("new.csv"), host.path("cohort.csv")).unwrap();
+        let [path, anchor] = host.places("a");
+        for name in ["cohort", "new"] {
+            let also = of("cohort.csv").may_count([&path, &anchor], name).unwrap();
+            assert_eq!(also.into_iter().collect::<Vec<_>>(), ["cohort", "new"], "{name}");
+        }
+        let refused = of("cohort.csv").may_count([&path, &anchor], "third").unwrap_err();
+        assert!(refused.to_string().contains("as data set `cohort` and `new`"), "{refused}");
+        let [path, anchor] = host.places("b");
+        assert!(of("cohort.csv").may_count([&path, &anchor], "cohort").is_err());
     }
 
     #[test]
     fn a_budget_is_registered_under_the_name_under_which_what_opens_is_counted() {
         let host = Host::new();
-        count_here(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", None, false)).unwrap();
+        let of = |id: Option<usize>| counted(&host.file("cohort.csv", id, false), "north");
+        of(None).count_here(&host.ledger("a"), "cohort").unwrap();
         let refused = host.register("a", "by number", "cohort.csv", Some(1));
         assert!(matches!(refused, Err(Failure::Ledger(LedgerError::CountedAs { .. }))));
         assert!(host.ledger("a").accounts().next().is_none());
         host.register("a", "cohort", "cohort.csv", Some(0)).unwrap();
         // Two accounts that share a budget share the account of what opens.
         host.register("a", "by number", "cohort.csv", Some(1)).unwrap();
-        count_here(&mut host.ledger("a"), "by number", &host.file("cohort.csv", Some(1), false)).unwrap();
+        of(Some(1)).count_here(&host.ledger("a"), "by number").unwrap();
         // The rows were looked at when the budget was registered.
         fs::copy(host.path("cohort.csv"), host.path("copy.csv")).unwrap();
-        assert!(matches!(
-            host.register("b", "copy", "copy.csv", Some(0)),
-            Err(Failure::Ledger(LedgerError::Elsewhere { .. }))
-        ));
+        let refused = host.register("b", "copy", "copy.csv", Some(0));
+        assert!(matches!(refused, Err(Failure::Ledger(LedgerError::Elsewhere { .. }))));
+        // A file that was counted under another name takes the place of the registered one: its budget goes on.
+        host.write("new.csv", &Host::table(|at| format!("q{at}"), 0..30));
+        counted(&host.file("new.csv", None, false), "north").count_here(&host.ledger("a"), "new").unwrap();
+        fs::rename(host.path("new.csv"), host.path("cohort.csv")).unwrap();
+        use_file(&mut host.ledger("a"), "cohort", &host.file("cohort.csv", Some(0), false)).unwrap();
     }
 }

@@ -32,7 +32,7 @@ use crate::job::{self, Job};
 use crate::meet::{Met, Work, meet};
 use crate::output::Folder;
 use crate::party::Party;
-use crate::private;
+use crate::{openings, private};
 
 /// Finds the rows that both parties have, together with the other party, and keeps what was found.
 ///
@@ -91,7 +91,7 @@ pub(crate) fn look(party: Party<'_>, purpose: MatchPurpose) -> Result<Outlook, F
         MatchProtocol::Direct | MatchProtocol::Coordinator => direct::look(party, purpose, rations)?,
     };
     match outlook {
-        Outlook { rows, min_matched, .. } if rows < min_matched => Err(Abort::OwnData(format!(
+        Outlook { rows, min_matched, .. } if rows < min_matched => Err(Abort::Refused(format!(
             "{}: there are {rows} rows, and at least {min_matched} must match (`match.min_matched` of the study, `policy.min_matched` of \
              the private file)",
             party.config.source()
@@ -149,15 +149,16 @@ fn terms(party: Party<'_>) -> Result<&MatchTerms, Failure> {
 }
 
 /// Refuses what this party's own file does not allow, and what the fit would be refused for after the match.
-fn allowed(party: Party<'_>) -> Result<(), Abort> {
+fn allowed(party: Party<'_>) -> Result<(), Failure> {
     if is_coordinated(party) && !party.config.policy.allow_coordinator_match {
         let what = "a match through the coordinator, who learns every value of a key that can be guessed if it colludes with one party: set \
                     policy.allow_coordinator_match = true in the private file if it is trusted not to";
-        return Err(Abort::Policy { who: party.role, what: what.to_string() });
+        return Err(Abort::Policy { who: party.role, what: what.to_string() }.into());
     }
     match party.study.guarantee {
-        VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => Ok(()),
-        VerticalGuarantee::Private(_) => private::keys_apart(party),
+        VerticalGuarantee::Plain => Ok(()),
+        VerticalGuarantee::Sealed(_) => openings::counted_here(party).map(drop),
+        VerticalGuarantee::Private(_) => Ok(private::keys_apart(party)?),
     }
 }
 

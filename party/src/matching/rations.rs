@@ -17,10 +17,9 @@ use fedreg_proto::output::durable_folder;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::ledger;
 use crate::output::{self, OutputError};
 use crate::party::Party;
-use crate::private::data_file;
+use crate::{ledger, openings};
 
 /// Matches of a data set with one peer, where the private file states no other number.
 const DEFAULT_MATCHES: u64 = 5;
@@ -36,13 +35,13 @@ struct Line {
     time: u64,
     /// What the source is known by; nothing in lines of earlier versions.
     #[serde(default)]
-    known: Vec<String>,
+    known: BTreeSet<String>,
 }
 
 impl Line {
     /// Whether it is about one of the sources that are known by these.
-    fn is_of(&self, known: &[String]) -> bool {
-        self.known.iter().any(|key| known.contains(key))
+    fn is_of(&self, known: &BTreeSet<String>) -> bool {
+        !self.known.is_disjoint(known)
     }
 }
 
@@ -61,12 +60,17 @@ fn lines(path: &Path) -> Result<BTreeSet<String>, Failure> {
 }
 
 /// Matches of these sources in the files beside the anchors of other ledgers, as far as they can be read.
-fn elsewhere(own: &Path, known: &[String]) -> BTreeSet<String> {
+fn elsewhere(own: &Path, known: &BTreeSet<String>) -> BTreeSet<String> {
     let folder = own.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let others = files.filter(|path| path != own && path.extension().is_some_and(|ending| ending == "matches"));
     let read = others.filter_map(|path| lines(&path).ok()).flatten();
     read.filter(|line| serde_json::from_str::<Line>(line).is_ok_and(|line| line.is_of(known))).collect()
+}
+
+/// What the source of this party is known by.
+fn known(party: Party<'_>) -> Result<BTreeSet<String>, Failure> {
+    Ok(openings::source(party)?.map(|source| source.keys().clone()).unwrap_or_default())
 }
 
 /// The certificate names of those with whom this party matches.
@@ -76,7 +80,7 @@ fn peers(party: Party<'_>) -> Result<Vec<&str>, Failure> {
 }
 
 /// Matches with a peer that were made, and how many may be made in all.
-fn made(party: Party<'_>, peer: &str, known: &[String]) -> Result<(u64, u64), Failure> {
+fn made(party: Party<'_>, peer: &str, known: &BTreeSet<String>) -> Result<(u64, u64), Failure> {
     let places = places(party)?;
     let [state, anchor] = [lines(&places[0])?, lines(&places[1])?];
     let data_set = party.config.data_set();
@@ -103,7 +107,7 @@ fn made(party: Party<'_>, peer: &str, known: &[String]) -> Result<(u64, u64), Fa
 /// # Errors
 /// The files cannot be read, or there is no place for an anchor.
 pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
-    let known = data_file(party).known_by()?;
+    let known = known(party)?;
     let left = |peer| made(party, peer, &known).map(|(made, most)| most.saturating_sub(made));
     let left = peers(party)?.into_iter().map(left).collect::<Result<Vec<_>, _>>()?;
     Ok(left.into_iter().min().unwrap_or(0))
@@ -114,14 +118,14 @@ pub(super) fn left(party: Party<'_>) -> Result<u64, Failure> {
 /// # Errors
 /// It may not.
 pub(super) fn check(party: Party<'_>) -> Result<(), Failure> {
-    let known = data_file(party).known_by()?;
+    let known = known(party)?;
     for peer in peers(party)? {
         let (made, most) = made(party, peer, &known)?;
         if made >= most {
             let data_set = party.config.data_set();
             let what = format!(
-                "`{data_set}` was matched with {peer} {made} times, and {most} are allowed (policy.max_matches): matches of tables that \
-                 differ in a few rows show who these are"
+                "`{data_set}` was matched with {peer} {made} times, and {most} are allowed (policy.max_matches), counting matches of its \
+                 source in other state folders and under other names: matches of tables that differ in a few rows show who these are"
             );
             return Err(Abort::Policy { who: party.role, what }.into());
         }
@@ -138,7 +142,7 @@ pub(super) fn count(party: Party<'_>, run: RunId, purpose: MatchPurpose, goes_on
         return Ok(());
     }
     check(party)?;
-    let known = data_file(party).known_by()?;
+    let known = known(party)?;
     for peer in peers(party)? {
         let line = Line {
             run: run.to_string(),

@@ -264,7 +264,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     if let Some(status) = chain(error).find_map(|error| error.downcast_ref::<tonic::Status>()) {
         return match status.message() {
             "" => format!("the peer answered with status {:?}", status.code()),
-            message if message.contains("h2 protocol error") => {
+            message if message.starts_with("h2 protocol error: error reading a body") => {
                 "the connection broke off: the peer's program ended, or something between the two sides cut it"
                     .to_owned()
             }

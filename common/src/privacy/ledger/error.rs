@@ -85,18 +85,20 @@ pub enum LedgerError {
     )]
     NoHome,
     /// The data are registered in another ledger.
-    #[error(
-        "{data} belongs to the privacy ledger {ledger}, which counts what leaves of it, and a second ledger does not bring a second budget: use that one (`privacy.ledger`)"
-    )]
+    #[error("{}", elsewhere(data, ledger, anchor, *gone))]
     Elsewhere {
         /// The data.
         data: String,
         /// The other ledger.
         ledger: String,
+        /// Its anchor.
+        anchor: String,
+        /// Whether there is no such ledger any more.
+        gone: bool,
     },
     /// What opens of the data is counted under another name.
     #[error(
-        "what opens of {data} is counted as data set `{known}`, and a second name does not bring a second account: state that one (`privacy.data_set`)"
+        "what opens of {data} is counted as data set `{known}`, and another name does not bring another account: state that one (`privacy.data_set`)"
     )]
     CountedAs {
         /// The data.
@@ -221,6 +223,21 @@ pub enum LedgerError {
     /// Stored bytes that are no release.
     #[error(transparent)]
     Lattice(#[from] LatticeError),
+}
+
+/// That data belong to another ledger, and what to do.
+fn elsewhere(data: &str, ledger: &str, anchor: &str, gone: bool) -> String {
+    let counts = "a second ledger does not bring a second budget";
+    match gone {
+        false => format!(
+            "{data} belongs to the privacy ledger {ledger} (its anchor: {anchor}), which counts what leaves of it, and {counts}: use that one \
+             (`privacy.ledger`)"
+        ),
+        true => format!(
+            "{data} belongs to the privacy ledger {ledger}, which is gone, and {counts}: restore it; if all that it counted were trials, delete \
+             its anchor {anchor}"
+        ),
+    }
 }
 
 fn too_many_rows(found: u64, declared: u32) -> String {

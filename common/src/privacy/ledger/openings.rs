@@ -33,6 +33,8 @@ pub struct Opening {
     pub run: String,
     /// Name of the data at hand; they need not be registered.
     pub data_set: String,
+    /// Other names under which the same source is counted: what opened under these is judged with it. They are not recorded.
+    pub also: BTreeSet<String>,
     /// To whom.
     pub peers: Vec<String>,
     /// Digest of the study.
@@ -76,20 +78,20 @@ impl Before {
 }
 
 impl<S: Storage> Ledger<S> {
-    /// What opened of a data set, and of those that hold its rows, in runs other than this one.
+    /// What opened of a data set, of its source under other names, and of data sets that hold its rows, in runs other than this one.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn opened_before(&mut self, data_set: &str, run: &str) -> Result<Before, LedgerError> {
+    pub fn opened_before(&mut self, data_set: &str, also: &BTreeSet<String>, run: &str) -> Result<Before, LedgerError> {
         self.transact(|transaction| {
             let state = &transaction.state;
-            Ok(state.opened_before(&state.of_the_same_rows(data_set), run))
+            Ok(state.opened_before(&state.of_the_same_rows(data_set, also), run))
         })
     }
 
     /// Whether two data sets were found to hold the same rows.
     pub fn hold_the_same_rows(&self, data_set: &str, other: &str) -> bool {
-        self.state.of_the_same_rows(data_set).contains(other)
+        self.state.of_the_same_rows(data_set, &BTreeSet::new()).contains(other)
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
@@ -126,7 +128,7 @@ impl<S: Storage> Ledger<S> {
             if let Err(refused) = transaction.may_open(opening, least, allowed)? {
                 return Ok(Err(refused));
             }
-            let Opening { run, data_set, peers, study, numbers, rows, weighted, folds } = opening.clone();
+            let Opening { run, data_set, also: _, peers, study, numbers, rows, weighted, folds } = opening.clone();
             for TableRows { digests, name } in rows.iter().chain(&weighted).chain(&folds) {
                 if !transaction.state.keeps(name) {
                     transaction.storage.put_blob(&plain_blob(name), &digests.bytes())?;
@@ -161,7 +163,7 @@ impl<S: Storage> Transaction<'_, S> {
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
         self.compare_rows(opening, least)?;
-        let data_sets = self.state.of_the_same_rows(&opening.data_set);
+        let data_sets = self.state.of_the_same_rows(&opening.data_set, &opening.also);
         Ok(allowed(self.state.opened_before(&data_sets, &opening.run)))
     }
 
@@ -169,7 +171,7 @@ impl<S: Storage> Transaction<'_, S> {
     fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
         let Some(rows) = &opening.rows else { return Ok(()) };
         let weighted = opening.weighted.as_ref().unwrap_or(rows);
-        let data_sets = self.state.of_the_same_rows(&opening.data_set);
+        let data_sets = self.state.of_the_same_rows(&opening.data_set, &opening.also);
         let mut others: Vec<(String, Openings)> = Vec::new();
         for (run, opened) in &self.state.openings {
             let seen = others.iter().any(|(_, other)| other.tables_named() == opened.tables_named());

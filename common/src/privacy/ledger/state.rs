@@ -562,9 +562,9 @@ impl State {
         self.data_set_of(persons_digest).is_some() || others.any(|known| known == persons_digest)
     }
 
-    /// A data set and those that were found to hold its rows.
-    pub(super) fn of_the_same_rows(&self, data_set: &str) -> BTreeSet<String> {
-        self.with_linked(BTreeSet::from([data_set.to_owned()]))
+    /// A data set, others of its source, and those that were found to hold the rows of one of them.
+    pub(super) fn of_the_same_rows(&self, data_set: &str, also: &BTreeSet<String>) -> BTreeSet<String> {
+        self.with_linked(also.iter().cloned().chain([data_set.to_owned()]).collect())
     }
 
     /// What opened of data sets in runs other than this one.

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::data::align::Mask;
@@ -18,6 +18,7 @@ fn opening(run: &str, data_set: &str) -> Opening {
     Opening {
         run: run.to_owned(),
         data_set: data_set.to_owned(),
+        also: BTreeSet::new(),
         peers: vec!["bob".to_owned()],
         study: "study".to_owned(),
         numbers: 0,
@@ -40,7 +41,7 @@ fn opens(numbers: u64, rows: u64) -> Opens<'static> {
 }
 
 fn before(memory: &Memory, data_set: &str) -> Before {
-    Ledger::open(memory.clone()).unwrap().opened_before(data_set, "").unwrap()
+    Ledger::open(memory.clone()).unwrap().opened_before(data_set, &BTreeSet::new(), "").unwrap()
 }
 
 #[test]
@@ -84,6 +85,12 @@ fn data_sets_that_hold_the_same_rows_have_one_account() {
     account(&memory, "r2", "by row", 0..1000).open(&opens(20, 1000)).unwrap();
     assert_eq!(before(&memory, "claims"), Before { runs: 2, numbers: 30, plain: 0 });
     assert_eq!(before(&memory, "apart"), Before::default());
+    // Another name of one source, without an account.
+    let ledger = Ledger::open(memory.clone()).unwrap();
+    let renamed = Opening { also: BTreeSet::from(["claims".to_owned()]), ..opening("r3", "renamed") };
+    let refused = RunAccount::new(ledger, renamed, rows(0..999)).may_open(&opens(10, 999));
+    assert!(matches!(refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 1, .. }))), "{refused:?}");
+    account(&memory, "r3", "renamed", 0..999).may_open(&opens(10, 999)).unwrap();
     let listed: Vec<(String, u64)> =
         Ledger::open(memory).unwrap().openings().map(|(name, opened)| (name.to_owned(), opened.numbers)).collect();
     assert_eq!(listed, [("by row".to_owned(), 20), ("claims".to_owned(), 10)]);

@@ -409,7 +409,7 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
         Limit::Opened { before, unknowns, .. } if *before > 0 && before >= unknowns => {
             let what = format!(
                 "{limit}; no limit leaves room after that: let a sealed run of this data set come before others, or, where the earlier \
-                 ones were rehearsals, give it a state folder of its own (`--state`)"
+                 ones were rehearsals, give it a state folder and an anchor of its own (`--state`, `privacy.anchor`)"
             );
             Abort::Policy { who: role, what }
         }
