@@ -603,7 +603,7 @@ fn what_opens_adds_up_over_runs_and_rows_that_differ_by_one_are_refused() {
 
     // Another ledger brings no other account, and neither do another name of the file and another one of the data set.
     fs::hard_link(world.path("bob.csv"), world.path("link.csv")).unwrap();
-    let kept = "bob-state/privacy.sqlite, which counts what leaves of it";
+    let kept = "bob-state/privacy.sqlite (its anchor: ";
     for file in ["bob.csv", "link.csv"] {
         let (code, said) = checked_by_bob(&world, ["other-state", file]);
         assert!(code == 77 && said.contains(kept), "{file}: {code} {said}");
