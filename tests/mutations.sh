@@ -1105,7 +1105,7 @@ mutate "what opens counted in every ledger anew" party/src/ledger/counted.rs \
 mutate "what opens under any name" party/src/ledger/counted.rs \
     's/match names\.is_empty\(\) \|\| /match true || names.is_empty() || /' ledger::files::tests::what_opens
 mutate "a source known by its role alone" party/src/ledger/counted.rs \
-    's/\[of_role, of_party\]/[of_role]/' ledger::files::tests::what_opens
+    's/, format!\("\{party\}: \{known\}"\)\]/]/' ledger::files::tests::what_opens
 where=(-p fedreg-memory --lib)
 mutate "a block that moves without its bytes" party/memory/src/lib.rs \
     's/layout\.size\(\)\.min\(size\)\);/layout.size().min(size) \/ 2);/' tests::

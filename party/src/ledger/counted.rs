@@ -11,7 +11,7 @@ use fedreg_common::privacy::ledger::{Ledger, LedgerError};
 
 use super::files::{self, DataFile, Known};
 use super::{LedgerFile, Place, locked};
-use crate::read::{self, ReadError};
+use crate::read::{self, Identity, ReadError};
 
 /// Most files of a folder that are known one by one; of more, the folder alone is known.
 const PARTS: usize = 1000;
@@ -36,18 +36,14 @@ impl Counted {
         if read::ends_once_read(&file.source) {
             return Ok(None);
         }
-        let (Some(of_role), Some(of_party)) =
-            (file.identity(file.role.name())?, file.identity(&format!("certificate {certificate}"))?)
-        else {
-            return Ok(None);
-        };
-        let place = of_role.place.clone();
-        let keys = [of_role, of_party].into_iter().flat_map(|known| {
-            let parts = if known.parts.len() > PARTS { Vec::new() } else { known.parts };
-            // A file that takes the place of another one is no new data set.
-            parts.into_iter().chain([known.key, known.place])
-        });
-        Ok(Some(Counted { data: file.source.to_string(), place, keys: keys.collect() }))
+        let Some(Identity { key, parts, place, .. }) = read::identity(&file.source)? else { return Ok(None) };
+        let parts = if parts.len() > PARTS { Vec::new() } else { parts };
+        let (role, party) = (file.role.name(), format!("certificate {certificate}"));
+        let of_role = format!("{role}: {place}");
+        // A file that takes the place of another one is no new data set.
+        let known: Vec<String> = parts.into_iter().chain([key, place]).collect();
+        let keys = known.iter().flat_map(|known| [format!("{role}: {known}"), format!("{party}: {known}")]);
+        Ok(Some(Counted { data: file.source.to_string(), place: of_role, keys: keys.collect() }))
     }
 
     /// What it is known by.

@@ -49,9 +49,9 @@ impl Known {
 }
 
 impl DataFile<'_> {
-    /// By what it and where it is are known in anchors, for those whose columns of it are read.
-    pub(super) fn identity(&self, whose: &str) -> Result<Option<Identity>, ReadError> {
-        let name = |of: &String| format!("{whose}: {of}");
+    /// By what it and where it is are known in anchors.
+    fn identity(&self) -> Result<Option<Identity>, ReadError> {
+        let name = |of: &String| format!("{}: {of}", self.role.name());
         let Some(Identity { key, parts, place, stamp }) = read::identity(&self.source)? else { return Ok(None) };
         Ok(Some(Identity { key: name(&key), parts: parts.iter().map(name).collect(), place: name(&place), stamp }))
     }
@@ -95,7 +95,7 @@ pub fn register(
     registration: &Registration,
 ) -> Result<Account, Failure> {
     // Looked up before anything is written, and again with the account: another process may have been faster.
-    if let Some(identity) = file.identity(file.role.name())? {
+    if let Some(identity) = file.identity()? {
         let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
         refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
         // What opened of it is counted under other names, which are no accounts that could share a budget.
@@ -119,7 +119,7 @@ pub fn register(
 /// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
 pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
     let place = ledger.storage().place.clone();
-    let Some(identity) = file.identity(file.role.name())? else { return Ok(()) };
+    let Some(identity) = file.identity()? else { return Ok(()) };
     let seen = Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() };
     let known = place.read_anchor().map_err(LedgerError::from)?;
     if seen.stamp.is_some() && known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
@@ -266,7 +266,7 @@ mod tests {
         let host = Host::new();
         host.register("a", "by id", "cohort.csv", Some(0)).unwrap();
         let file = host.file("cohort.csv", Some(1), false);
-        let keys = file.keys(&file.identity("worker").unwrap().unwrap()).unwrap();
+        let keys = file.keys(&file.identity().unwrap().unwrap()).unwrap();
         let known = host.ledger("a").storage().place.read_anchor().unwrap().unwrap().files;
         assert!(keys.iter().filter(|key| known.contains_key(*key)).count() > 1);
         assert_eq!(others(&keys, &known, "by number").into_iter().collect::<Vec<_>>(), ["by id"]);
