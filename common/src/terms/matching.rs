@@ -298,19 +298,6 @@ impl MatchTerms {
             };
             return Err(value("match.max_rows", problem));
         }
-        let least =
-            [("match.min_matched", Some(self.min_matched)), ("match.min_matched_predict", self.min_matched_predict)];
-        for (key, least) in least {
-            if let Some((party, most)) =
-                self.max_rows.iter().find(|(_, most)| least.is_some_and(|least| **most < least))
-            {
-                let least = least.unwrap_or_default();
-                let problem = format!(
-                    "is {least}, but the table of {party} has at most {most} rows (match.max_rows): no match can have so many"
-                );
-                return Err(value(key, problem));
-            }
-        }
         if !self.capacity.is_empty() && (!all(&self.capacity) || self.capacity.values().any(|length| *length == 0)) {
             let problem = match two {
                 true => "must state the length of alice's and of bob's list, each at least 1".to_string(),

@@ -63,11 +63,6 @@ fn what_does_not_fit_together_is_refused_with_its_key() {
             "`match.max_rows` must state the largest table of alice and of bob",
         ),
         ("bob = 1000", "bob = 5000000000", "`match.max_rows` is 5000000000"),
-        (
-            "bob = 1000",
-            "bob = 99",
-            "`match.min_matched` is 100, but the table of bob has at most 99 rows (match.max_rows)",
-        ),
         ("[1, 11]", "[11, 1]", "key `pid`: `length` must be two ascending numbers"),
         (
             "kind = \"name\"",
