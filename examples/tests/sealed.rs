@@ -404,14 +404,9 @@ fn a_plain_rehearsal_does_not_recommend_sealed_mode_for_a_column_with_a_rare_val
             |at: u32| format!("{at},{}.{},{},{}", at % 13, at % 7, u32::from(at % 7 == 3 && at < 7 * rare), at % 5);
         fs::write(&table, format!("id,a,b,y\n{}\n", (1..=300).map(row).collect::<Vec<_>>().join("\n"))).unwrap();
         let more = ["--data", table.to_str().unwrap(), "--id", "id", "--outcome", "y", "--alice", "a", "--bob", "b"];
-        let output = Command::new(DEMO)
-            .args(["vertical", "--out", folder.path().join("out").to_str().unwrap()])
-            .args(more)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let (code, printed, said) = rehearse(&folder.path().join("out"), &more);
+        assert_eq!(code, 0, "{said}");
+        printed
     };
     let few = head(3);
     assert!(few.contains("--mode sealed would have refused it") && few.contains("`b`"), "{few}");
@@ -542,15 +537,7 @@ fn a_check_of_a_sealed_study_shows_what_would_open_and_fails_where_the_run_would
 
 /// What Bob's check of a file says with a state folder.
 fn checked_by_bob(world: &World, [state, file]: [&str; 2]) -> (i32, String) {
-    let output = Command::new(DEMO)
-        .args(["--role", "bob", "check", "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
-        .args(["--connect", "127.0.0.1:9", "--state", state, "--data", file, "--authority", "authority.pem"])
-        .args(["--certificate", "bob.pem", "--key", "bob.key"])
-        .env("XDG_STATE_HOME", world.path("state-home"))
-        .current_dir(world.folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = world.asked("bob", "--connect", &["check", "--state", state, "--data", file]);
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -569,16 +556,7 @@ fn sealed_run_with(world: &World, more: &[&str]) -> ([i32; 2], String) {
 }
 
 fn status(world: &World, role: &str) -> Value {
-    let output = Command::new(DEMO)
-        .args(["--role", role, "privacy", "status", "--study", "study.toml", "--coordinator", "127.0.0.1:9"])
-        .args(["--connect", "127.0.0.1:9", "--state", &format!("{role}-state"), "--data", &format!("{role}.csv")])
-        .args(["--authority", "authority.pem", "--certificate", &format!("{role}.pem")])
-        .args(["--key", &format!("{role}.key"), "--format", "json"])
-        .env("XDG_STATE_HOME", world.path("state-home"))
-        .current_dir(world.folder.path())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = world.asked(role, "--connect", &["privacy", "status", "--format", "json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -24,6 +24,8 @@ use crate::store::Store;
 mod private;
 mod sealed;
 
+pub use self::sealed::beyond_limits;
+
 /// Flags of a check, with those that lead to a role's configuration.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments<O: Args> {
@@ -124,12 +126,6 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         line: line(study.as_ref(), role, config),
         run,
     })
-}
-
-/// What a party's columns lack of the limits on what may open in sealed mode, for a rehearsal on one's own data; `others` are the
-/// numbers of columns of each of the other parties. Nothing where they lack nothing, or where the table cannot be read.
-pub fn beyond_limits(role: Role, config: &Config, study: &Arc<Study<Vertical>>, others: &[usize]) -> Option<String> {
-    sealed::beyond_limits(Party { role, config, study }, others)
 }
 
 /// Rows and terms of the table, and what a run with them would bring.

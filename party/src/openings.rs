@@ -60,8 +60,9 @@ impl Account for Bound {
     }
 
     fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
-        if let Some(source) = self.source.take() {
+        if let Some(source) = &self.source {
             source.count_here(self.account.ledger(), &self.data_set)?;
+            self.source = None;
         }
         self.account.open(opens)
     }

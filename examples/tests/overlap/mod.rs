@@ -4,11 +4,11 @@
 
 use std::fs;
 use std::ops::Range;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::world::{DEMO, Ended, STUDY, World};
+use crate::world::{Ended, STUDY, World};
 
 pub(crate) const MATCH: &str = "[match]\nprotocol = \"linked\"\nmembership = \"disclosed\"\nmin_matched = 50\n";
 /// Persons in each table: 140 in both.
@@ -106,21 +106,8 @@ pub(crate) fn alone(world: &World, role: &str, words: &[&str]) -> Output {
 
 /// The same, not begun yet.
 pub(crate) fn by_itself(world: &World, role: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(DEMO);
-    command.args(["--role", role]).args(words);
-    for (flag, value) in [("--data", format!("{role}.csv")), ("--state", format!("{role}-state"))] {
-        if !words.contains(&flag) {
-            command.args([flag, &value]);
-        }
-    }
-    command
-        .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", "--connect", "127.0.0.1:9"])
-        .args(["--config", &format!("{role}.toml")])
-        .args(["--authority", "authority.pem"])
-        .args(["--certificate", &format!("{role}.pem"), "--key", &format!("{role}.key")])
-        .current_dir(world.path(""))
-        .env("XDG_STATE_HOME", world.path("state-home"))
-        .stdin(Stdio::null());
+    let mut command = world.command(role, "--connect", words);
+    command.args(["--config", &format!("{role}.toml")]);
     command
 }
 

@@ -100,18 +100,26 @@ impl World {
 
     /// What a command of a party says that opens no connection; `line` is the flag by which the party meets the others.
     pub(crate) fn asked(&self, name: &str, line: &str, words: &[&str]) -> Output {
-        Command::new(DEMO)
-            .args(["--role", name])
-            .args(words)
+        self.command(name, line, words).output().unwrap()
+    }
+
+    /// The same, not begun yet. A table or a state folder among the words takes the place of the party's own.
+    pub(crate) fn command(&self, name: &str, line: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(DEMO);
+        command.args(["--role", name]).args(words);
+        for (flag, value) in [("--data", format!("{name}.csv")), ("--state", format!("{name}-state"))] {
+            if !words.contains(&flag) {
+                command.args([flag, &value]);
+            }
+        }
+        command
             .args(["--study", "study.toml", "--coordinator", "127.0.0.1:9", line, "127.0.0.1:9"])
-            .args(["--data", &format!("{name}.csv"), "--state", &format!("{name}-state")])
             .args(["--authority", "authority.pem"])
             .args(["--certificate", &format!("{name}.pem"), "--key", &format!("{name}.key")])
             .env("XDG_STATE_HOME", self.path("state-home"))
             .current_dir(self.path(""))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
     }
 
     /// A program of a role, with the certificate of a given name.

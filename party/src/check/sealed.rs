@@ -1,5 +1,7 @@
 //! What a sealed run would disclose.
 
+use std::sync::Arc;
+
 use fedreg_common::data::formula::Formula;
 use fedreg_common::explanation::{Rests, Reveals, membership};
 use fedreg_common::glm::Family;
@@ -73,10 +75,10 @@ pub(super) fn foresee(party: Party<'_>) -> Result<(u64, Vec<String>, Foreseen), 
     Ok((rows, terms, run))
 }
 
-/// What this party's columns lack of the limits on what may open, beside these numbers of columns of each of the others; nothing where
-/// they lack nothing, or cannot be read.
-pub(super) fn beyond_limits(party: Party<'_>, others: &[usize]) -> Option<String> {
-    let table = party.table().ok()?;
+/// What a party's columns lack of the limits on what may open, for a rehearsal on one's own data; `others` are the numbers of columns of
+/// each of the other parties. Nothing where they lack nothing, or where the table cannot be read.
+pub fn beyond_limits(role: Role, config: &Config, study: &Arc<Study<Vertical>>, others: &[usize]) -> Option<String> {
+    let table = Party { role, config, study }.table().ok()?;
     sealed::allowed(&table, others, Before::default()).err().map(|refused| refused.to_string())
 }
 

@@ -51,8 +51,8 @@ impl Counted {
         &self.keys
     }
 
-    /// Whether what opens may be counted as a data set of the ledger at these places, which need not be there yet; the other names under
-    /// which it is counted there. Nothing is written.
+    /// Whether what opens may be counted as a data set of the ledger at these places, which need not be there yet; the names under which
+    /// it is counted there. Nothing is written.
     ///
     /// # Errors
     /// It belongs to another ledger whose anchor lies in the same folder, or in this one to data sets that share nothing with this one;
@@ -62,16 +62,14 @@ impl Counted {
         files::refuse_elsewhere(&self.data, &place, &self.place, self.keys.iter())?;
         match super::open(ledger, anchor) {
             Err(error) if error.is_missing() => Ok(BTreeSet::new()),
-            opened => self.other_names(&opened?, data_set),
+            opened => self.names(&opened?, data_set),
         }
     }
 
-    /// The other names under which it is counted, which are judged together. A name under which it never was is one of these only if it
+    /// The names under which it is counted, which are judged together. A name under which it never was is one of these only if it
     /// shares a budget with them.
-    fn other_names(&self, ledger: &Ledger<LedgerFile>, data_set: &str) -> Result<BTreeSet<String>, LedgerError> {
-        let known = files::known_in(&ledger.storage().place)?;
-        let names = self.keys.iter().filter_map(|key| known.get(key)).map(|known| known.data_set.clone());
-        let names: BTreeSet<String> = names.collect();
+    fn names(&self, ledger: &Ledger<LedgerFile>, data_set: &str) -> Result<BTreeSet<String>, LedgerError> {
+        let names = files::names(self.keys.iter(), &files::known_in(&ledger.storage().place)?);
         let shared = |name: &String| ledger.hold_the_same_rows(data_set, name);
         match names.is_empty() || names.contains(data_set) || names.iter().all(shared) {
             true => Ok(names),
@@ -89,7 +87,7 @@ impl Counted {
         let lock = locked(&place.anchor.with_file_name("index.lock"));
         let _lock = lock.map_err(|error| place.file_error(&error))?;
         files::refuse_elsewhere(&self.data, &place, &self.place, self.keys.iter())?;
-        self.other_names(ledger, data_set)?;
+        self.names(ledger, data_set)?;
         place.change_anchor(|anchor| {
             let before = anchor.files.len();
             for key in &self.keys {

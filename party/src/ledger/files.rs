@@ -99,12 +99,12 @@ pub fn register(
         let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
         refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
         // What opened of it is counted under other names, which are no accounts that could share a budget.
-        let known = known_in(&place)?;
-        let counted = others(&keys, &known, &registration.data_set).into_iter().map(str::to_owned);
-        let counted: BTreeSet<String> = counted.filter(|other| ledger.account(other).is_err()).collect();
-        let own = keys.iter().filter_map(|key| known.get(key)).any(|known| known.data_set == registration.data_set);
-        if !counted.is_empty() && !own {
-            return Err(counted_as(&file.source.to_string(), &counted).into());
+        let mut names = names(keys.iter(), &known_in(&place)?);
+        if !names.contains(&registration.data_set) {
+            names.retain(|name| ledger.account(name).is_err());
+            if !names.is_empty() {
+                return Err(counted_as(&file.source.to_string(), &names).into());
+            }
         }
     }
     ledger.register(registration)?;
@@ -130,15 +130,14 @@ pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile
     let lock = locked(&place.anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;
     refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
-    let known = known_in(&place)?;
-    for other in
-        others(&keys, &known, data_set).into_iter().filter(|other| ledger.account(other).is_ok()).collect::<Vec<_>>()
-    {
-        tracing::warn!(
-            "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
-            file.source
-        );
-        ledger.link(data_set, other)?;
+    for other in names(keys.iter(), &known_in(&place)?) {
+        if other != data_set && ledger.account(&other).is_ok() {
+            tracing::warn!(
+                "the rows of {} are registered as data set `{other}` too: what either spends, both have spent",
+                file.source
+            );
+            ledger.link(data_set, &other)?;
+        }
     }
     let changed = place.change_anchor(|anchor| {
         let before = anchor.files.clone();
@@ -157,10 +156,9 @@ pub(super) fn known_in(place: &Place) -> Result<BTreeMap<String, Known>, LedgerE
     Ok(place.read_anchor()?.map(|anchor| anchor.files).unwrap_or_default())
 }
 
-/// The other data sets to which keys lead, each once.
-fn others<'k>(keys: &[String], known: &'k BTreeMap<String, Known>, data_set: &str) -> BTreeSet<&'k str> {
-    let names = keys.iter().filter_map(|key| known.get(key)).map(|known| known.data_set.as_str());
-    names.filter(|name| *name != data_set).collect()
+/// The data sets to which keys lead, each once.
+pub(super) fn names<'k>(keys: impl Iterator<Item = &'k String>, known: &BTreeMap<String, Known>) -> BTreeSet<String> {
+    keys.filter_map(|key| known.get(key)).map(|known| known.data_set.clone()).collect()
 }
 
 #[cfg(test)]
@@ -269,8 +267,7 @@ mod tests {
         let keys = file.keys(&file.identity().unwrap().unwrap()).unwrap();
         let known = host.ledger("a").storage().place.read_anchor().unwrap().unwrap().files;
         assert!(keys.iter().filter(|key| known.contains_key(*key)).count() > 1);
-        assert_eq!(others(&keys, &known, "by number").into_iter().collect::<Vec<_>>(), ["by id"]);
-        assert!(others(&keys, &known, "by id").is_empty());
+        assert_eq!(names(keys.iter(), &known).into_iter().collect::<Vec<_>>(), ["by id"]);
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub enum LedgerError {
     },
     /// What opens of the data is counted under another name.
     #[error(
-        "what opens of {data} is counted as data set `{known}`, and another name does not bring another account: state that one (`privacy.data_set`)"
+        "what opens of {data} is counted as data set `{known}`, and another name does not bring another account: state that name (`privacy.data_set`)"
     )]
     CountedAs {
         /// The data.
