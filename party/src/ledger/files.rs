@@ -451,6 +451,38 @@ mod tests {
     }
 
     #[test]
+    fn what_opens_of_a_folder_and_of_a_table_of_a_data_base_is_counted_for_its_parts() {
+        let host = Host::new();
+        let of = |source: Stated| {
+            counted(&DataFile { role: Role::Alice, source, separator: None, id: None, grows: false }, "north")
+        };
+        let [path, anchor] = host.places("b");
+        let refused = |source: Stated| of(source).may_count([&path, &anchor], "other").is_err();
+        fs::create_dir(host.path("parts")).unwrap();
+        for part in ["1", "2"] {
+            host.write(&format!("parts/{part}.csv"), &Host::table(|at| format!("{part}-{at}"), 0..20));
+        }
+        let file = |place: &str| Stated::from(&host.path(place));
+        of(file("parts/*.csv")).count_here(&host.ledger("a"), "parts").unwrap();
+        assert!(refused(file("parts/2.csv")) && !refused(file("cohort.csv")));
+        let base = rusqlite::Connection::open(host.path("base.db")).unwrap();
+        base.execute_batch(
+            "CREATE TABLE visits (id, x); CREATE TABLE other (id, x); CREATE VIEW seen AS SELECT x AS y FROM visits;
+             INSERT INTO visits VALUES (1, 2); INSERT INTO other VALUES (1, 3);",
+        )
+        .unwrap();
+        let query = |text: &str| {
+            let place = format!("sqlite:{}", host.path("base.db").display());
+            Stated::new(place, Some(Chosen::Query(text.to_owned())))
+        };
+        of(query("SELECT id, x FROM visits")).count_here(&host.ledger("a"), "visits").unwrap();
+        assert!(refused(query("SELECT y FROM seen WHERE y > 1")) && !refused(query("SELECT id, x FROM other")));
+        let [path, anchor] = host.places("a");
+        let renamed = of(query("SELECT y FROM seen")).may_count([&path, &anchor], "seen");
+        assert!(matches!(renamed, Err(LedgerError::CountedAs { .. })), "{renamed:?}");
+    }
+
+    #[test]
     fn a_file_that_takes_the_place_of_another_one_is_both_and_what_opened_under_both_names_is_judged_together() {
         let host = Host::new();
         let of = |file: &str| counted(&host.file(file, None, false), "north");
