@@ -37,8 +37,9 @@
 // A new mode, method or role must not fall into an arm that was written before it.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-// Names, and the codes with which programs end.
+// Names, digests, and the codes with which programs end.
 pub mod exit;
+pub mod hash;
 pub mod id;
 
 // Tables become design matrices; numerics.

@@ -140,11 +140,6 @@ fn a_sealed_study_may_fix_the_range_or_open_the_table_to_both_and_no_other_study
         (&FILES[0].1.to_string(), "", "`sealed` is given, but `mode` is \"plain\""),
         (&FILES[0].1.to_string(), "opens = \"all\"", "`sealed.opens` is given, but `mode` is \"plain\""),
         (&sealed, "opens = \"bob\"", "unknown value `bob`"),
-        (
-            &sealed.replacen("[outcome]", "[penalty]\nlambda = 1.0\ncv = 5\n\n[outcome]", 1),
-            "opens = \"both\"",
-            "`sealed.opens` is both: the tables of folds open to alice alone",
-        ),
     ] {
         let error = with(text, &format!("[sealed]\n{section}")).unwrap_err();
         assert!(error.to_string().contains(says), "{section}: {error}");

@@ -178,6 +178,48 @@ fn a_plain_rehearsal_with_a_penalty_foretells_what_a_sealed_one_opens() {
 }
 
 #[test]
+fn tables_of_folds_open_to_both_as_check_foretells_and_change_no_digit() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("table.csv");
+    written(&data, 3000, false);
+    let own = [
+        "--data",
+        data.to_str().unwrap(),
+        "--outcome",
+        "y",
+        "--id",
+        "id",
+        "--mode",
+        "sealed",
+        "--lambda",
+        "0.1,0.01",
+        "--cv",
+        "3",
+    ];
+    let [leader, all] = ["leader", "all"].map(|opens| {
+        let out = folder.path().join(opens);
+        let (code, printed, said) = rehearse(&out, &[&own[..], &["--opens", opens]].concat());
+        assert_eq!(code, 0, "{said}\n{printed}");
+        out
+    });
+    let merged = report(&all);
+    for key in ["coefficients", "cv", "lambda_min", "path"] {
+        assert_eq!(merged[key], report(&leader)[key], "{key}");
+    }
+    for role in ["alice", "bob"] {
+        let opened = merged["disclosure"][role]["opened"].to_string();
+        assert!(opened.contains("of each fold"), "{role}: {opened}");
+        let config = all.join(format!("{role}.toml"));
+        let output = demo(&["--role", role, "check", "--config", config.to_str().unwrap(), "--format", "json"]);
+        let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(checked["opened"], merged["disclosure"][role]["opened"], "{role}");
+        let [predicted, sent] =
+            [&checked["predicted_bytes"], &merged["bytes_sent"][role]].map(|bytes| bytes.as_f64().unwrap());
+        assert!((predicted / sent - 1.0).abs() < 0.01, "{role}: {predicted} {sent}");
+    }
+}
+
+#[test]
 fn sealed_penalised_rehearsals_of_every_family_give_the_plain_fits_and_say_what_opened_at_every_lambda() {
     let folder = tempfile::tempdir().unwrap();
     for (family, lambda, alpha, gradients) in

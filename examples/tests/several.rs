@@ -737,10 +737,6 @@ fn tables_that_open_to_all_of_three_stand_in_every_report_and_check_and_change_n
     for (flags, says) in [
         (&["--parties", PARTIES, "--opens", "all"][..], "--opens needs --mode sealed"),
         (&["--parties", PARTIES, "--mode", "sealed", "--opens", "all", "--lambda", "1"], "`penalty` is given"),
-        (
-            &["--mode", "sealed", "--opens", "all", "--lambda", "0.1", "--cv", "3"],
-            "`sealed.opens` is both: the tables of folds",
-        ),
     ] {
         let refused = demo(&[&["vertical", "--out", out.to_str().unwrap()], flags].concat());
         let said = String::from_utf8_lossy(&refused.stderr);

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use aes::Aes256;
-use ctr::Ctr32BE;
-use ctr::cipher::{InnerIvInit, KeyInit, StreamCipher};
+use aes::cipher::{Block, BlockEncrypt, KeyInit};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -175,8 +174,6 @@ impl fmt::Debug for Mask {
     }
 }
 
-type Stream = Ctr32BE<Aes256>;
-
 impl Mask {
     /// `count` elements of a row block: the entries of the block, column by column. Another count gives other elements in the places
     /// of refused words, therefore every role asks for the same count of a block.
@@ -197,16 +194,14 @@ impl Mask {
     /// Hands on the words of one half of the primes of a row block, from a place on, while they are in the nearest cache. At a place whose
     /// word was refused comes another one at the end, which counts.
     pub(super) fn each(&self, block: usize, half: usize, count: usize, mut take: impl FnMut(usize, &[u64])) {
-        let mut start = [0; 16];
-        start[..8].copy_from_slice(&(block as u64).to_be_bytes());
-        start[8..12].copy_from_slice(&(half as u32).to_be_bytes());
-        let mut stream = Stream::from_core(ctr::CtrCore::inner_iv_init(self.cipher.clone(), &start.into()));
+        let start = (block as u128) << 64 | (half as u128) << 32;
+        let mut stream = Stream { cipher: &self.cipher, start, drawn: 0 };
         let moduli = moduli(half);
         let mut refused = Vec::new();
         let mut words = [0; CHUNK];
         for begin in (0..count).step_by(CHUNK) {
             let words = &mut words[..CHUNK.min(count - begin)];
-            draw(&mut stream, words);
+            stream.draw(words);
             if !lanes::sound(words, moduli) {
                 let wrong = words.iter().enumerate().filter(|(_, word)| !lanes::sound(&[**word], moduli));
                 refused.extend(wrong.map(|(at, _)| begin + at));
@@ -216,7 +211,7 @@ impl Mask {
         for at in refused {
             let next = &mut words[..1];
             loop {
-                draw(&mut stream, next);
+                stream.draw(next);
                 if lanes::sound(next, moduli) {
                     break;
                 }
@@ -234,12 +229,37 @@ pub(super) fn put(to: &mut Vec<u64>, at: usize, words: &[u64]) {
     }
 }
 
-/// The next words of the stream, their top bits cleared.
-fn draw(stream: &mut Stream, words: &mut [u64]) {
-    let mut bytes = [0; 8 * CHUNK];
-    let bytes = &mut bytes[..8 * words.len()];
-    stream.apply_keystream(bytes);
-    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes) & (u64::MAX >> 1);
+/// The cipher in counter mode, with a counter of 32 bits in big-endian order behind the numbers of row block and half.
+struct Stream<'a> {
+    cipher: &'a Aes256,
+    start: u128,
+    /// Words so far, of which a block has two.
+    drawn: usize,
+}
+
+impl Stream<'_> {
+    /// The next words of the stream, their top bits cleared, at most [`CHUNK`]. The blocks are encrypted together: one after the other, or as
+    /// a key stream that is added to zeros byte by byte, they take many times as long.
+    fn draw(&mut self, words: &mut [u64]) {
+        let (first, skipped) = (self.drawn / 2, self.drawn % 2);
+        let mut blocks = [Block::<Aes256>::default(); CHUNK / 2 + 1];
+        let blocks = &mut blocks[..(skipped + words.len()).div_ceil(2)];
+        for (block, counter) in blocks.iter_mut().zip(first as u128..) {
+            *block = (self.start + counter).to_be_bytes().into();
+        }
+        self.cipher.encrypt_blocks(blocks);
+        self.drawn += words.len();
+        // The word of a block at a place, 0 or 1.
+        let word = |block: &Block<Aes256>, place: u32| {
+            (u128::from_le_bytes((*block).into()) >> (64 * place)) as u64 & (u64::MAX >> 1)
+        };
+        let (begun, rest) = words.split_at_mut(skipped.min(words.len()));
+        begun.iter_mut().for_each(|begun| *begun = word(&blocks[0], 1));
+        let (pairs, last) = rest.as_chunks_mut::<2>();
+        let whole = &blocks[skipped..];
+        for (pair, block) in pairs.iter_mut().zip(whole) {
+            *pair = [word(block, 0), word(block, 1)];
+        }
+        last.iter_mut().for_each(|last| *last = word(&whole[pairs.len()], 0));
     }
 }

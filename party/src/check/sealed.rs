@@ -325,11 +325,11 @@ impl Forecast<'_> {
         let numbers = self.sizes.beside_table(self.role);
         let keys = greeting(self.study);
         let tables = self.sizes.folds().max(1);
-        // Masked columns, the canary or the share of a further table.
+        // Masked columns, the canary or the share of a further table; where it opens to both, Alice's share of each.
         let both = self.both() && self.leads;
         // With a penalty the places of columns stand in the message that has Bob's factor.
         let factor = self.sizes.opens_factor(self.role) && (both || self.lambdas().is_none());
-        let messages = MESSAGES + 2 * (tables - 1) + u64::from(both) + u64::from(factor);
+        let messages = MESSAGES + 2 * (tables - 1) + u64::from(both) * tables + u64::from(factor);
         let elements = self.rows * self.masked() + shared * tables;
         ELEMENT * elements + 8 * numbers + COEFFICIENT * rows + keys + messages * MESSAGE
     }

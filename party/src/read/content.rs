@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fedreg_common::data::Ids;
 use fedreg_common::data::column::is_missing;
+use fedreg_common::hash;
 use fedreg_common::id::Digest;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
@@ -146,23 +147,27 @@ impl Sum {
 struct Values {
     sum: Sum,
     values: BTreeMap<u64, bool>,
+    /// The largest of these, once there are enough.
+    last: Option<u64>,
 }
 
 impl Values {
     fn add(&mut self, value: &[u8]) {
-        self.add_digest(Sha256::digest(value).into());
+        self.add_digest(hash::of_short(value));
     }
 
     fn add_digest(&mut self, digest: [u8; 32]) {
         self.sum.add(&digest);
         let short = digest.first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let full = self.values.len() >= LOOKED_AT;
-        if full && self.values.last_key_value().is_some_and(|(last, _)| short > *last) {
+        if self.last.is_some_and(|last| short > last) {
             return;
         }
         self.values.entry(short).and_modify(|again| *again = true).or_insert(false);
         if self.values.len() > LOOKED_AT {
             self.values.pop_last();
+        }
+        if self.values.len() == LOOKED_AT {
+            self.last = self.values.last_key_value().map(|(last, _)| *last);
         }
     }
 }
@@ -205,17 +210,17 @@ impl Table {
 
     fn add(&mut self, cells: &[Ids]) {
         let rows = cells.first().map_or(0, Ids::len);
-        let digests: Vec<[u8; 32]> =
-            (0..rows).into_par_iter().with_min_len(ROWS / 8).map(|row| self.row(cells, row)).collect();
+        let rows = (0..rows).into_par_iter().with_min_len(ROWS / 8);
+        let digests: Vec<[u8; 32]> = rows.map_init(Vec::new, |bytes, row| self.row(cells, row, bytes)).collect();
         digests.into_iter().for_each(|digest| self.rows.add_digest(digest));
     }
 
-    /// The digest of one row.
-    fn row(&self, cells: &[Ids], row: usize) -> [u8; 32] {
-        let mut digest = Sha256::new();
+    /// The digest of one row, which is put together in `bytes`: many short updates take longer than the digest.
+    fn row(&self, cells: &[Ids], row: usize, bytes: &mut Vec<u8>) -> [u8; 32] {
+        bytes.clear();
         let mut put = |cell: &[u8]| {
-            digest.update((cell.len() as u64).to_le_bytes());
-            digest.update(cell);
+            bytes.extend_from_slice(&(cell.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(cell);
         };
         for alike in &self.columns {
             let cell = |at: &usize| cells.get(*at).map_or(&[][..], |cells| cells.bytes(row));
@@ -228,7 +233,7 @@ impl Table {
                 }
             }
         }
-        digest.finalize().into()
+        Sha256::digest(bytes).into()
     }
 
     fn digest(&self, rows: u64) -> Digest {
@@ -298,6 +303,17 @@ mod tests {
         ] {
             assert!(known(&of(&copy, id), &all), "{what}");
         }
+    }
+
+    #[test]
+    fn values_that_came_twice_are_seen_among_those_with_the_smallest_digests() {
+        let mut values = Values::default();
+        let numbers = |more: u64| (0..4 * LOOKED_AT as u64 + more).map(|at| number_value((at % 4096) as f64));
+        numbers(0).for_each(|value| values.add(&value));
+        assert!(values.values.len() == LOOKED_AT && values.values.values().all(|again| !again));
+        assert_eq!(values.last, values.values.last_key_value().map(|(last, _)| *last));
+        numbers(4096).for_each(|value| values.add(&value));
+        assert!(values.values.len() == LOOKED_AT && values.values.values().all(|again| *again));
     }
 
     #[test]

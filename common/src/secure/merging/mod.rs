@@ -19,13 +19,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use hmac::{Hmac, Mac};
-use sha2::digest::generic_array::GenericArray;
-use sha2::digest::typenum::U64;
 use sha2::{Sha256, compress256};
 use zeroize::Zeroizing;
 
 use super::group::{TAG_BYTES, Tag};
 use crate::data::matching::spread;
+use crate::hash::{BLOCK, Block, INITIAL, close};
 use crate::id::{Role, RunId};
 
 mod merge;
@@ -275,18 +274,9 @@ pub struct Tagger {
 }
 
 type State = Zeroizing<[u32; 8]>;
-type Block = GenericArray<u8, U64>;
 
-/// Bytes of a block of SHA-256.
-const BLOCK: usize = 64;
-/// Where the length of the message stands in the last block.
-const LENGTH: usize = BLOCK - size_of::<u64>();
 /// Bytes that the outer hash takes in: a block and a digest.
 const OUTER: usize = BLOCK + 32;
-/// The state of SHA-256 at the beginning (FIPS 180-4, section 5.3.3).
-const INITIAL: [u32; 8] =
-    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
-
 impl Tagger {
     fn new(key: &[u8; 32], prefix: &[u8]) -> Tagger {
         let behind = |pad: u8| {
@@ -328,19 +318,6 @@ impl Tagger {
         }
         tag
     }
-}
-
-/// The state behind the end of a message of this many bits, which fills a part of the last block.
-fn close(mut state: [u32; 8], mut block: Block, filled: usize, bits: u64) -> [u32; 8] {
-    block[filled] = 0x80;
-    block[filled + 1..].fill(0);
-    if filled >= LENGTH {
-        compress256(&mut state, std::slice::from_ref(&block));
-        block = Block::default();
-    }
-    block[LENGTH..].copy_from_slice(&bits.to_be_bytes());
-    compress256(&mut state, &[block]);
-    state
 }
 
 /// HMAC under a key of at most a block, which HMAC itself pads with zeros.

@@ -173,14 +173,36 @@ impl Sums {
 
     /// For each of Bob's columns, R squared of what Alice's columns and the outcome say of it fold by fold, with an intercept in each.
     pub(super) fn shares_of_bob(&self, left: usize, factor: &DMatrix<f64>) -> Vec<f64> {
-        let right = factor.ncols();
-        let mut rest = vec![0.0; right];
+        let (right, last) = (factor.ncols(), left + factor.ncols());
+        let known: Vec<usize> = (0..left).chain([last]).collect();
+        let known = DMatrix::identity(last + 1, last + 1).select_columns(&known);
+        let mut columns = DMatrix::zeros(last + 1, right);
+        columns.rows_mut(left, right).copy_from(factor);
+        self.shares(&known, &columns)
+    }
+
+    /// For each of Alice's columns, the same of what Bob's columns say of it, and the outcome where he holds it too: as the first values,
+    /// its coordinates in Alice's columns, and its length in its own direction.
+    pub(super) fn shares_of_alice(&self, factor: &DMatrix<f64>, outcome: Option<(&DVector<f64>, f64)>) -> Vec<f64> {
+        let (left, last) = (factor.ncols(), self.0.first().map_or(0, |sums| sums.ncols() - 1));
+        let bobs: Vec<usize> = (left + 1..=last).collect();
+        let mut known = DMatrix::identity(last + 1, last + 1).select_columns(&bobs);
+        if let Some((along, rest)) = outcome {
+            known = known.insert_column(0, 0.0);
+            known.view_mut((0, 0), (left, 1)).copy_from(along);
+            known[(left, 0)] = rest;
+        }
+        let mut columns = DMatrix::zeros(last + 1, left);
+        columns.rows_mut(0, left).copy_from(factor);
+        self.shares(&known, &columns)
+    }
+
+    /// R squared of columns of mean square 1 on known ones, fold by fold; both are given by their coordinates.
+    fn shares(&self, known: &DMatrix<f64>, columns: &DMatrix<f64>) -> Vec<f64> {
+        let mut rest = vec![0.0; columns.ncols()];
         for sums in &self.0 {
-            let last = left + right;
-            let known: Vec<usize> = (0..left).chain([last]).collect();
-            let across = sums.select_rows(&known).columns(left, right) * factor;
-            let own = factor.tr_mul(&sums.view((left, left), (right, right))) * factor;
-            let within = Definite::from_gram_lifted(&sums.select_rows(&known).select_columns(&known));
+            let (across, own) = (known.tr_mul(sums) * columns, columns.tr_mul(sums) * columns);
+            let within = Definite::from_gram_lifted(&(known.tr_mul(sums) * known));
             for (j, rest) in rest.iter_mut().enumerate() {
                 let column = across.column(j).into_owned();
                 *rest += (own[(j, j)] - within.solve(&column).dot(&column)).max(0.0);

@@ -165,7 +165,13 @@ pub(super) fn solve(
         Some(sums) => values.extend(sums.shares_of_bob(alice + 1, theirs)),
         None => values.extend(shares_of_bob(table, theirs)),
     }
-    let shares = shares_of_alice(work, table);
+    let shares = match &sums {
+        Some(sums) if work.opens_to_both() => {
+            let outcome = work.outcome_at_both().then_some((&outcome.along, outcome.rest));
+            sums.shares_of_alice(own, outcome)
+        }
+        Some(_) | None => shares_of_alice(work, table),
+    };
     let path = Path { fits, shares, outcome: outcome_on_bob(table, outcome), shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }

@@ -150,7 +150,7 @@ pub(in super::super) struct Work {
     fold: usize,
     /// Own sums over each fold.
     pub(super) moments: Vec<DMatrix<f64>>,
-    /// At Alice: the tables of the folds.
+    /// The tables of the folds that have opened to this party.
     pub(super) tables: Vec<DMatrix<f64>>,
     pub(super) path: Option<Path>,
     account: Box<dyn Account + Send>,
@@ -657,7 +657,8 @@ impl Work {
         }
         if let Some((first, others)) = self.tables.split_first() {
             let whole = others.iter().fold(first.clone(), |sum, table| sum + table);
-            self.table = Table::new(&whole, self.across());
+            let whole = Table::new(&whole, self.across());
+            *if self.leads { &mut self.table } else { &mut self.seen } = whole;
         }
         self.place = match self.study.method.penalty.is_some() || kept::opens(self) {
             true => Place::Factor,

@@ -75,15 +75,6 @@ impl SealedTerms {
 
     fn check(&self, method: &Vertical) -> Result<(), StudyError> {
         let family = method.family;
-        let folds = method.penalty.as_ref().is_some_and(|penalty| penalty.cv.is_some());
-        let first = method.first();
-        let opens = if method.is_of_several() { self.opens } else { self.opens.of_two() };
-        // What several parties cannot have is refused below.
-        if opens == OpensTo::Both && folds {
-            let problem =
-                format!("is both: the tables of folds open to {first} alone in this version; leave `penalty.cv` out");
-            return Err(value("sealed.opens", problem));
-        }
         self.check_refit(method)?;
         let Some(range) = self.range else { return Ok(()) };
         let ranges: Vec<f64> = CLASSES.into_iter().filter(|class| *class >= SMALLEST_RANGE).collect();

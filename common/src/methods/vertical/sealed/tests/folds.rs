@@ -1,6 +1,9 @@
 //! Cross-validation by three simulated roles.
 
+use nalgebra::{DMatrix, DVector};
+
 use super::*;
+use crate::study::HeldBy;
 
 const CROSS_VALIDATED: &str = "[penalty]\nlambda = \"path\"\nalpha = 0.5\ncv = 4\n";
 
@@ -50,6 +53,65 @@ fn each_fold_has_a_table_and_its_openings_are_counted() {
     );
     for (folds, whole) in bob.disclosure.columns.iter().zip(&whole[1].disclosure.columns) {
         assert!(folds.share >= whole.share - 1e-9 && folds.share < whole.share + 0.1, "{folds:?} {whole:?}");
+    }
+}
+
+#[test]
+fn tables_of_folds_that_open_to_both_change_no_digit_and_are_counted_at_both() {
+    let both = format!("[sealed]\nopens = \"both\"\n{CROSS_VALIDATED}");
+    let values = values(ROWS, false);
+    let alone = sealed(&study("sealed", CROSS_VALIDATED), &values, Faults::NONE);
+    let [alice, bob] = sealed(&study("sealed", &both), &values, Faults::NONE);
+    for (ours, theirs) in [&alice, &bob].into_iter().zip(&alone) {
+        assert_eq!((&ours.coefficients, &ours.cv, ours.lambda), (&theirs.coefficients, &theirs.cv, theirs.lambda));
+        assert!(ours.notes.iter().any(|note| note.contains("opens to both")), "{:?}", ours.notes);
+    }
+    let listed = |fit: &VerticalFit| fit.disclosure.opened.iter().map(|opened| opened.numbers).collect::<Vec<_>>();
+    assert_eq!(listed(&alice), [4 * 3 * 3, 100 * 6 + 3, 4 * 100]);
+    assert_eq!((listed(&bob), bob.disclosure.opened[0].numbers), (listed(&alone[1]), 4 * 3 * 3));
+    assert_eq!(bob.disclosure.columns, alone[1].disclosure.columns);
+    // Bob can do better fold by fold than over all rows, with the same columns.
+    let whole = &alone[0].disclosure.columns;
+    assert_eq!(whole.len(), alice.disclosure.columns.len());
+    for (folds, whole) in alice.disclosure.columns.iter().zip(whole) {
+        assert!(folds.share > whole.share && folds.share < whole.share + 0.1, "{folds:?} {whole:?}");
+    }
+}
+
+/// R squared of the values at `of` on those at `known` with an intercept, fold by fold.
+fn share(values: &[[f64; 6]], folds: &[u32], of: usize, known: &[usize]) -> f64 {
+    let mean = |at: usize| values.iter().map(|row| row[at]).sum::<f64>() / values.len() as f64;
+    let means: Vec<f64> = (0..6).map(mean).collect();
+    let (mut rest, mut all) = (0.0, 0.0);
+    for fold in 1..=4 {
+        let rows: Vec<&[f64; 6]> =
+            values.iter().zip(folds).filter(|(_, of)| **of == fold).map(|(row, _)| row).collect();
+        let column = |at: usize| DVector::from_fn(rows.len(), |i, _| rows[i][at] - means[at]);
+        let columns: Vec<DVector<f64>> = known.iter().map(|at| column(*at)).collect();
+        let design = DMatrix::from_columns(&columns).insert_column(0, 1.0);
+        let target = column(of);
+        let fitted = &design * (design.tr_mul(&design)).cholesky().unwrap().solve(&design.tr_mul(&target));
+        (rest, all) = (rest + (&target - fitted).norm_squared(), all + target.norm_squared());
+    }
+    1.0 - rest / all
+}
+
+#[test]
+fn what_the_other_can_say_of_columns_with_tables_of_folds_is_least_squares_fold_by_fold() {
+    let values = values(ROWS, false);
+    let folds: Vec<u32> = (0..ROWS as u32).map(|row| 1 + row % 4).collect();
+    for (held_by, known) in [(HeldBy::Both, &[2, 3, 4, 5][..]), (HeldBy::One(Role::Alice), &[2, 3, 4])] {
+        let mut study = study("sealed", &format!("[sealed]\nopens = \"both\"\n{CROSS_VALIDATED}"));
+        Arc::make_mut(&mut study).method.outcome.held_by = held_by;
+        let [alice, bob] = sealed(&study, &values, Faults::NONE);
+        let of_alice = [0, 1].map(|of| share(&values, &folds, of, known));
+        let of_bob = [2, 3, 4].map(|of| share(&values, &folds, of, &[0, 1, 5]));
+        let shares = |fit: &VerticalFit| fit.disclosure.columns.iter().map(|column| column.share).collect::<Vec<_>>();
+        for (ours, theirs) in [(shares(&alice), &of_alice[..]), (shares(&bob), &of_bob[..])] {
+            assert!(ours.len() >= theirs.len(), "{ours:?}");
+            let mut both = ours.iter().zip(theirs);
+            assert!(both.all(|(ours, theirs)| (ours - theirs).abs() < 1e-8), "{ours:?} {theirs:?}");
+        }
     }
 }
 
