@@ -94,21 +94,23 @@ pub fn register(
     file: &DataFile<'_>,
     registration: &Registration,
 ) -> Result<Account, Failure> {
+    let Some(identity) = file.identity()? else {
+        ledger.register(registration)?;
+        return Ok(ledger.account(&registration.data_set)?);
+    };
     // Looked up before anything is written, and again with the account: another process may have been faster.
-    if let Some(identity) = file.identity()? {
-        let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
-        refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
-        // What opened of it is counted under other names, which are no accounts that could share a budget.
-        let mut names = names(keys.iter(), &known_in(&place)?);
-        if !names.contains(&registration.data_set) {
-            names.retain(|name| ledger.account(name).is_err());
-            if !names.is_empty() {
-                return Err(counted_as(&file.source.to_string(), &names).into());
-            }
+    let (place, keys) = (ledger.storage().place.clone(), file.keys(&identity)?);
+    refuse_elsewhere(&file.source.to_string(), &place, &identity.place, keys.iter())?;
+    // What opened of it is counted under other names, which are no accounts that could share a budget.
+    let mut names = names(keys.iter(), &known_in(&place)?);
+    if !names.contains(&registration.data_set) {
+        names.retain(|name| ledger.account(name).is_err());
+        if !names.is_empty() {
+            return Err(counted_as(&file.source.to_string(), &names).into());
         }
     }
     ledger.register(registration)?;
-    use_file(ledger, &registration.data_set, file)?;
+    use_known(ledger, &registration.data_set, file, (identity, keys))?;
     Ok(ledger.account(&registration.data_set)?)
 }
 
@@ -118,14 +120,29 @@ pub fn register(
 /// # Errors
 /// It belongs to another ledger whose anchor lies in the same folder; files that cannot be read or written.
 pub fn use_file(ledger: &mut Ledger<LedgerFile>, data_set: &str, file: &DataFile<'_>) -> Result<(), Failure> {
-    let place = ledger.storage().place.clone();
     let Some(identity) = file.identity()? else { return Ok(()) };
-    let seen = Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() };
-    let known = place.read_anchor().map_err(LedgerError::from)?;
+    let seen = seen_as(data_set, &identity);
+    let known = ledger.storage().place.read_anchor().map_err(LedgerError::from)?;
     if seen.stamp.is_some() && known.is_some_and(|known| known.files.get(&identity.key) == Some(&seen)) {
         return Ok(());
     }
     let keys = file.keys(&identity)?;
+    use_known(ledger, data_set, file, (identity, keys))
+}
+
+/// What an anchor keeps of a source whose rows were looked at.
+fn seen_as(data_set: &str, identity: &Identity) -> Known {
+    Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() }
+}
+
+/// The same of a source whose rows were looked at after its identity was.
+fn use_known(
+    ledger: &mut Ledger<LedgerFile>,
+    data_set: &str,
+    file: &DataFile<'_>,
+    (identity, keys): (Identity, Vec<String>),
+) -> Result<(), Failure> {
+    let (place, seen) = (ledger.storage().place.clone(), seen_as(data_set, &identity));
     // Two ledgers that look at once would both find nothing.
     let lock = locked(&place.anchor.with_file_name("index.lock"));
     let _lock = lock.map_err(|error| LedgerError::from(place.file_error(&error)))?;

@@ -181,7 +181,7 @@ struct Column {
 
 impl Column {
     fn add(&mut self, cell: &[u8]) {
-        self.fraction |= is_fraction(cell);
+        self.fraction = self.fraction || is_fraction(cell);
         self.values.add(cell);
     }
 
