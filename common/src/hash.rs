@@ -30,7 +30,7 @@ pub(crate) fn close(mut state: [u32; 8], mut block: Block, filled: usize, bits: 
     state
 }
 
-/// The digest of a message. It is made in one go where that is shorter than a block.
+/// The digest of a message. One that is shorter than a block passes by the buffers of the library.
 pub fn of_short(message: &[u8]) -> [u8; 32] {
     if message.len() >= BLOCK {
         return Sha256::digest(message).into();

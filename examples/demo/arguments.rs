@@ -387,7 +387,7 @@ pub(crate) struct Vertical {
     /// Whether the parties keep the limits on what may open in sealed mode; by default on
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) sealed_limits: Option<SealedLimits>,
-    /// To whom the tables of a sealed gaussian fit open; by default leader
+    /// To whom what opens in a sealed fit opens; by default leader
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) opens: Option<OpensName>,
     /// Let factors of a sealed gaussian fit open with its table, so that sub-models follow from it without another run

@@ -195,6 +195,7 @@ fn tables_of_folds_open_to_both_as_check_foretells_and_change_no_digit() {
         "0.1,0.01",
         "--cv",
         "3",
+        "--refit",
     ];
     let [leader, all] = ["leader", "all"].map(|opens| {
         let out = folder.path().join(opens);

@@ -244,6 +244,7 @@ impl Stream<'_> {
         let (first, skipped) = (self.drawn / 2, self.drawn % 2);
         let mut blocks = [Block::<Aes256>::default(); CHUNK / 2 + 1];
         let blocks = &mut blocks[..(skipped + words.len()).div_ceil(2)];
+        debug_assert!(first + blocks.len() <= u32::MAX as usize, "the counter would run into the number of the half");
         for (block, counter) in blocks.iter_mut().zip(first as u128..) {
             *block = (self.start + counter).to_be_bytes().into();
         }

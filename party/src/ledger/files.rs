@@ -135,7 +135,7 @@ fn seen_as(data_set: &str, identity: &Identity) -> Known {
     Known { data_set: data_set.to_owned(), stamp: identity.stamp.clone() }
 }
 
-/// The same of a source whose rows were looked at after its identity was.
+/// As [`use_file`], with the keys of a source whose identity was taken before its rows were read.
 fn use_known(
     ledger: &mut Ledger<LedgerFile>,
     data_set: &str,

@@ -147,7 +147,7 @@ impl Sum {
 struct Values {
     sum: Sum,
     values: BTreeMap<u64, bool>,
-    /// The largest of these, once there are enough.
+    /// The largest of these, once they are as many as are looked at.
     last: Option<u64>,
 }
 

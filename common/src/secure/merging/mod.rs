@@ -277,6 +277,7 @@ type State = Zeroizing<[u32; 8]>;
 
 /// Bytes that the outer hash takes in: a block and a digest.
 const OUTER: usize = BLOCK + 32;
+
 impl Tagger {
     fn new(key: &[u8; 32], prefix: &[u8]) -> Tagger {
         let behind = |pad: u8| {

@@ -17,7 +17,7 @@ use super::session::Work;
 use crate::linalg::{self, Definite};
 use crate::methods::vertical::masked::out_of_order;
 use crate::methods::vertical::penalty::Problem;
-use crate::secure::basis::Basis;
+use crate::secure::basis::{Basis, OwnOutcome as Outcome};
 use crate::secure::gaussian::Table;
 use crate::secure::product::Blocks;
 use crate::session::{Abort, PeerFault};
@@ -181,20 +181,39 @@ impl Sums {
         self.shares(&known, &columns)
     }
 
-    /// For each of Alice's columns, the same of what Bob's columns say of it, and the outcome where he holds it too: as the first values,
-    /// its coordinates in Alice's columns, and its length in its own direction.
-    pub(super) fn shares_of_alice(&self, factor: &DMatrix<f64>, outcome: Option<(&DVector<f64>, f64)>) -> Vec<f64> {
-        let (left, last) = (factor.ncols(), self.0.first().map_or(0, |sums| sums.ncols() - 1));
-        let bobs: Vec<usize> = (left + 1..=last).collect();
-        let mut known = DMatrix::identity(last + 1, last + 1).select_columns(&bobs);
-        if let Some((along, rest)) = outcome {
+    /// For each of Alice's columns, the same of what Bob's columns say of it, and the outcome where he holds it too.
+    pub(super) fn shares_of_alice(&self, factor: &DMatrix<f64>, outcome: Option<&Outcome>) -> Vec<f64> {
+        let mut known = self.known_to_bob(factor.ncols());
+        if let Some(outcome) = outcome {
             known = known.insert_column(0, 0.0);
-            known.view_mut((0, 0), (left, 1)).copy_from(along);
-            known[(left, 0)] = rest;
+            known.column_mut(0).copy_from(&self.coordinates(outcome));
         }
-        let mut columns = DMatrix::zeros(last + 1, left);
-        columns.rows_mut(0, left).copy_from(factor);
+        let mut columns = DMatrix::zeros(known.nrows(), factor.ncols());
+        columns.rows_mut(0, factor.ncols()).copy_from(factor);
         self.shares(&known, &columns)
+    }
+
+    /// The same of the outcome on Bob's columns.
+    pub(super) fn share_of_outcome(&self, outcome: &Outcome) -> f64 {
+        let unit = if outcome.square > 0.0 { outcome.square.sqrt() } else { return 0.0 };
+        let column = DMatrix::from_columns(&[self.coordinates(outcome) / unit]);
+        self.shares(&self.known_to_bob(outcome.along.len()), &column).into_iter().sum()
+    }
+
+    /// The coordinates of Bob's columns, and of the intercept.
+    fn known_to_bob(&self, left: usize) -> DMatrix<f64> {
+        let size = self.0.first().map_or(0, DMatrix::ncols);
+        let bobs: Vec<usize> = (left + 1..size).collect();
+        DMatrix::identity(size, size).select_columns(&bobs)
+    }
+
+    /// Those of the outcome.
+    fn coordinates(&self, outcome: &Outcome) -> DVector<f64> {
+        let (left, size) = (outcome.along.len(), self.0.first().map_or(0, DMatrix::ncols));
+        let mut all = DVector::zeros(size);
+        all.rows_mut(0, left).copy_from(&outcome.along);
+        all[left] = outcome.rest;
+        all
     }
 
     /// R squared of columns of mean square 1 on known ones, fold by fold; both are given by their coordinates.

@@ -79,19 +79,17 @@ pub(super) struct Theirs {
     pub(super) placed: Option<Vec<Placed>>,
 }
 
-/// At Bob: his factor, row by row from the diagonal on, the units of his columns, sums over each fold, and where factors open for sub-models
-/// the places of his columns.
+/// The own factor, row by row from the diagonal on, the units of the own columns, at Bob sums over each fold, and where factors open for
+/// sub-models the places of the columns.
 pub(super) fn factor(work: &Work) -> Joint {
     let factor = &work.own.factor;
     let size = factor.ncols();
     let upper = (0..size).flat_map(|i| (i..size).map(move |j| factor[(i, j)]));
+    // Nobody else takes those of Alice: the errors of the folds are hers to compute.
+    let moments = if work.leads { &[][..] } else { &work.moments };
     Joint {
         what: JointKind::Factor,
-        values: upper
-            .chain(work.units.iter().copied())
-            .chain(folds::sums(&work.moments))
-            .chain(kept::placed(work))
-            .collect(),
+        values: upper.chain(work.units.iter().copied()).chain(folds::sums(moments)).chain(kept::placed(work)).collect(),
     }
 }
 
@@ -165,14 +163,14 @@ pub(super) fn solve(
         Some(sums) => values.extend(sums.shares_of_bob(alice + 1, theirs)),
         None => values.extend(shares_of_bob(table, theirs)),
     }
-    let shares = match &sums {
+    let (shares, outcome) = match &sums {
         Some(sums) if work.opens_to_both() => {
-            let outcome = work.outcome_at_both().then_some((&outcome.along, outcome.rest));
-            sums.shares_of_alice(own, outcome)
+            let known = work.outcome_at_both().then_some(outcome);
+            (sums.shares_of_alice(own, known), sums.share_of_outcome(outcome))
         }
-        Some(_) | None => shares_of_alice(work, table),
+        Some(_) | None => (shares_of_alice(work, table), outcome_on_bob(table, outcome)),
     };
-    let path = Path { fits, shares, outcome: outcome_on_bob(table, outcome), shifts: Vec::new(), fold_errors };
+    let path = Path { fits, shares, outcome, shifts: Vec::new(), fold_errors };
     Ok((path, Joint { what: JointKind::Path, values }))
 }
 

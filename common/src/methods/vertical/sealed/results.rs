@@ -236,6 +236,9 @@ fn kept(work: &Work) -> Vec<(usize, Option<usize>)> {
     own.iter().copied().enumerate().filter(|(at, _)| !dropped.contains(at)).collect()
 }
 
+/// What Bob checks of a solution that Alice told him.
+const SOLUTION_CHECKED: &str = "what {first} told of the solution against what opened";
+
 /// What the study says of who sees the table: the same at all parties.
 fn both_note(work: &Work) -> Option<String> {
     let note = || match work.study.is_of_several() {
@@ -245,13 +248,20 @@ fn both_note(work: &Work) -> Option<String> {
             work.study.first()
         ),
         false => {
-            let what = match work.study.method.family {
-                Family::Gaussian => "the table opens",
-                Family::Binomial | Family::Poisson => "tables and gradients open",
+            let (what, checked) = match (work.study.method.family, &work.folds) {
+                (Family::Gaussian, Some(_)) => (
+                    "the table of each fold opens",
+                    "that R squared of its columns, as {first} told it, is not below that of all rows; the errors of the folds are {first}'s \
+                     to compute",
+                ),
+                (Family::Gaussian, None) if work.study.method.penalty.is_some() => {
+                    ("the table opens", "R squared of its columns, as {first} told it, against what opened")
+                }
+                (Family::Gaussian, None) => ("the table opens", SOLUTION_CHECKED),
+                (Family::Binomial | Family::Poisson, _) => ("tables and gradients open", SOLUTION_CHECKED),
             };
-            Pair::of(&work.study, work.role).named(&format!(
-                "{what} to both parties, as the study says: {{second}} has checked what {{first}} told of the solution against what opened"
-            ))
+            let note = format!("{what} to both parties, as the study says: {{second}} has checked {checked}");
+            Pair::of(&work.study, work.role).named(&note)
         }
     };
     work.study.guarantee.opens_to_both().then(note)

@@ -4,7 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use super::super::tests::{audit, permit, sound, stream_messages};
+use super::super::tests::{audit, permit, stream_messages};
 use super::super::{Query, release};
 use super::*;
 use crate::privacy::accountant::{Accountant, gaussian_mu};
@@ -91,15 +91,16 @@ fn no_choice_of_costs_brings_a_person_beyond_the_budget_and_what_fits_is_admitte
     }
 }
 
-/// The statistic of a transcript of records in places that `next` chooses by the statistic so far, with the filter or without it.
+/// The statistic of a transcript of records in places that `next` chooses by the statistic so far, with the filter or without it; and by how
+/// many standard deviations of their noise the neighbours differ in it.
 fn transcript(
     swapped: bool,
     (right, filtered): (&mut PerRecord, bool),
     (first, second): (&Query, &Query),
     pool: &mut NoisePool,
     mut next: impl FnMut(u32, f64) -> u64,
-) -> f64 {
-    let (mut ratio, mut spent) = (0.0, 0);
+) -> [f64; 2] {
+    let (mut ratio, mut power, mut spent) = (0.0, 0.0, 0);
     for turn in 0..12 {
         let place = next(turn, ratio);
         let after = admit(spent, right.costs.of(place), right.costs.spending().room());
@@ -114,10 +115,12 @@ fn transcript(
             let step = sigma * STEP_PER_SIGMA;
             query.on_lattice(step).unwrap().into_iter().map(|k| k as f64 * step).collect()
         };
-        let places = sent.values().iter().zip(values(first).into_iter().zip(values(second)));
-        ratio += places.map(|(v, (a, b))| (b - a) * ((v - a) + (v - b)) / 2.0 / (sigma * sigma)).sum::<f64>();
+        for (v, (a, b)) in sent.values().iter().zip(values(first).into_iter().zip(values(second))) {
+            ratio += (b - a) * ((v - a) + (v - b)) / 2.0 / (sigma * sigma);
+            power += ((b - a) / sigma).powi(2);
+        }
     }
-    ratio
+    [ratio, power.sqrt()]
 }
 
 #[test]
@@ -132,17 +135,25 @@ fn records_of_one_person_with_budgets_of_their_own_together_cost_what_was_charge
     let in_order = |turn: u32, _| u64::from(turn) + 2;
     // Dear records for as long as what left points one way, cheap ones otherwise.
     let by_what_left = |turn: u32, ratio: f64| if ratio > 0.0 { 400 + u64::from(turn) } else { 3 + u64::from(turn) };
+    // With the limits of the audit what this pair of neighbours reveals where the records leave in a fixed order.
     let mut of = |filtered: bool, next: &dyn Fn(u32, f64) -> u64| {
-        audit(3_000, |swapped| transcript(swapped, (&mut right, filtered), (&first, &second), &mut pool, next))
+        let mut power = 0.0;
+        let limits = audit(3_000, |swapped| {
+            let [ratio, of_pair] = transcript(swapped, (&mut right, filtered), (&first, &second), &mut pool, next);
+            power = of_pair;
+            ratio
+        });
+        (limits, power)
     };
     // In order the second, third and more are admitted until the sum of their parts is nearly the whole.
-    let (low, high) = of(true, &in_order);
-    assert!(sound(low, high, 0.9 * mu, mu), "{low} {high} {mu}");
-    let (low, _) = of(true, &by_what_left);
+    let ((low, high), power) = of(true, &in_order);
+    assert!(low <= power && power <= high, "{low} {power} {high}");
+    assert!(power > 0.8 * mu && power <= mu, "{power} {mu}");
+    let ((low, _), _) = of(true, &by_what_left);
     assert!(low <= mu, "{low} {mu}");
     // Without the filter all twelve leave, and cost more than was charged.
-    let (low, _) = of(false, &in_order);
-    assert!(low > mu, "{low} {mu}");
+    let ((low, _), power) = of(false, &in_order);
+    assert!(low > mu && low <= power, "{low} {power} {mu}");
 }
 
 #[test]

@@ -119,6 +119,9 @@ fn what_does_not_follow_from_gradients_and_tables_ends_the_run_at_bob() {
     let no_errors = "[inference]\nallowed = false\n";
     blames(spoilt(no_errors, JointKind::Answer, &mut |values| values[2] += 0.01), follows);
     blames(spoilt(PATH, JointKind::Path, &mut |values| *values.last_mut().unwrap() *= 0.999), follows);
+    // Of folds that it is below that of all rows.
+    let mut lower = joints(JointKind::Path, |values| *values.last_mut().unwrap() = 0.0);
+    blames(lie_of(&both(&format!("{PATH}cv = 4\n")), &values(ROWS, false), &mut lower), follows);
     // A share of a gradient by which other numbers open, and one of another size.
     let shares = |change: fn(&mut Elements)| {
         lie_of(&both(BINOMIAL), &rows("binomial", ROWS, false), move |message: &mut Message| {
@@ -174,6 +177,31 @@ fn each_share_opens_to_the_other_and_is_counted_and_listed_where_it_leaves() {
             let table = fit.disclosure.opened.iter().find(|opened| opened.what == "cross-products of both blocks");
             assert_eq!(table.map(|table| (table.numbers, table.to == fit.model.role)), Some((9, false)));
         }
+    }
+}
+
+#[test]
+fn the_shares_of_each_fold_open_to_the_other_and_are_counted_and_listed() {
+    let (study, values) = (both(&format!("{PATH}cv = 4\n")), values(ROWS, false));
+    let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+    let start = |role: Role| {
+        let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+        let table = prepared(&study, role, &values, &Policy::default()).unwrap();
+        SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 99 }))
+    };
+    let mut shares = Vec::new();
+    let observe = |side: usize, message: &Message| {
+        if let Body::Share(Share { table: Some(table), .. }) = &message.body {
+            shares.push((side, table.count()));
+        }
+    };
+    let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
+    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
+    assert_eq!(shares, [(1, 9), (0, 9)].repeat(4));
+    for (fit, opened) in fits(ended).iter().zip(&opened) {
+        let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
+        assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{:?}", fit.disclosure.opened);
+        assert!(fit.notes.iter().any(|note| note.contains("the table of each fold opens to both")), "{:?}", fit.notes);
     }
 }
 

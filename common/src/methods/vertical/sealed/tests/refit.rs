@@ -23,6 +23,7 @@ use crate::study::{Study, Vertical};
 const REFIT: &str = "[sealed]\nrefit = true\n";
 const BOTH: &str = "[sealed]\nrefit = true\nopens = \"both\"\n";
 const PATH: &str = "[penalty]\nlambda = [1.0, 0.1, 0.01]\nalpha = 0.5\n";
+const FOLDS: &str = "[penalty]\nlambda = [1.0, 0.1]\nalpha = 0.5\ncv = 4\n";
 
 fn refit(more: &str) -> Arc<Study<Vertical>> {
     study("sealed", more)
@@ -30,9 +31,15 @@ fn refit(more: &str) -> Arc<Study<Vertical>> {
 
 #[test]
 fn factors_that_open_change_no_digit_of_the_fit() {
-    for (sealed_terms, more, dependent) in
-        [(REFIT, "", false), (REFIT, "", true), (REFIT, PATH, false), (BOTH, "", true), (BOTH, PATH, false)]
-    {
+    for (sealed_terms, more, dependent) in [
+        (REFIT, "", false),
+        (REFIT, "", true),
+        (REFIT, PATH, false),
+        (REFIT, FOLDS, false),
+        (BOTH, "", true),
+        (BOTH, PATH, false),
+        (BOTH, FOLDS, false),
+    ] {
         let values = values(ROWS, dependent);
         let without =
             sealed(&refit(&format!("{more}{}", sealed_terms.replace("refit = true\n", ""))), &values, Faults::NONE);
@@ -88,13 +95,15 @@ fn what_opens_for_sub_models_is_counted_and_listed_where_it_leaves() {
         (REFIT, PATH, false, [0, 9]),
         (BOTH, "", false, [3 + 2 + 6 + 2 + 4, 6 + 3 + 9]),
         (BOTH, PATH, false, [3 + 2 + 6 + 2 + 4, 9]),
+        (REFIT, FOLDS, false, [0, 9]),
+        (BOTH, FOLDS, false, [3 + 2 + 6 + 2 + 4, 9]),
     ] {
         let (study, values) = (refit(&format!("{more}{terms}")), values(ROWS, dependent));
         let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
         let start = |role: Role| {
             let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
             let table = prepared(&study, role, &values, &Policy::default()).unwrap();
-            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 9 }))
+            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 20 }))
         };
         let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
         let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
