@@ -123,6 +123,7 @@ pub struct Ids {
 
 impl Ids {
     /// Appends the id of the next row.
+    #[inline]
     pub fn push(&mut self, id: &[u8]) {
         self.arena.extend_from_slice(id);
         self.ends.push(self.arena.len());
@@ -139,6 +140,7 @@ impl Ids {
     }
 
     /// The id of `row`; empty beyond the last row.
+    #[inline]
     pub fn bytes(&self, row: usize) -> &[u8] {
         let start = match row {
             0 => 0,

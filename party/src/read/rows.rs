@@ -6,6 +6,7 @@ use std::mem::take;
 use fedreg_common::data::column::is_missing;
 use fedreg_common::data::{Column, ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, unknown};
 
+use super::content::number_value;
 use super::typed::Cell;
 use super::{Opened, ReadError, Request};
 
@@ -311,7 +312,11 @@ impl Lane<'_> {
     pub(super) fn numbers(&mut self, first: u64, numbers: &[f64]) -> Result<(), ReadError> {
         match self.target {
             Target::Column(column) => column.numbers(numbers, first).map_err(ReadError::data(self.file)),
-            Target::Ids { .. } | Target::Values(_) | Target::Texts(_) => {
+            Target::Values(values) => {
+                numbers.iter().for_each(|number| values.push(&number_value(*number)));
+                Ok(())
+            }
+            Target::Ids { .. } | Target::Texts(_) => {
                 self.fill(first, numbers.iter().map(|number| Cell::Number(*number)))
             }
         }
