@@ -700,7 +700,7 @@ fn an_audit_finds_the_transcript_sound() {
 fn an_audit_sees_noise_that_is_too_small() {
     let mu = gaussian_mu(AUDITED, 1e-5);
     for outcome in ALL {
-        let (low, high) = audit_run(1_500, outcome, AUDITED, 2.0);
+        let (low, high) = audit_run(4_000, outcome, AUDITED, 2.0);
         println!("{outcome:?}, with half of the noise: mu between {low:.3} and {high:.3}");
         assert!(low > mu, "{outcome:?}: {low} {high} {mu}");
     }
