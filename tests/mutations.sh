@@ -798,8 +798,8 @@ mutate "what tables of folds say of the other columns taken from all rows" commo
     's/Some\(sums\) if work\.opens_to_both\(\)/Some(sums) if work.opens_to_both() \&\& false/' sealed::tests::folds::what_the_other
 mutate "the tables of folds kept from bob" common/src/methods/vertical/sealed/session/both.rs \
     's/Some\(_\) => self\.tables\.push\(opened\)/Some(_) => drop(opened)/' sealed::tests::both::what_does_not
-mutate "sums over the folds with the factor of alice" common/src/methods/vertical/sealed/penalised.rs \
-    's/if work\.leads \{ &\[\]\[\.\.\] \} else \{ &work\.moments \}/if false { \&[][..] } else { \&work.moments }/' sealed::tests::refit::factors_that
+mutate "sums over the folds with the factor of alice" common/src/methods/vertical/sealed/kept.rs \
+    's/penalised::factor\(work, &\[\]\)/penalised::factor(work, \&work.moments)/' sealed::tests::refit::factors_that
 mutate "a fold kept in what it is measured on" common/src/methods/vertical/sealed/folds.rs \
     's/of\(&\(&all - fold\)\)/of(\&all)/' sealed::tests::folds::cross_validation
 mutate "few rows in a fold" common/src/methods/vertical/sealed/limits.rs \

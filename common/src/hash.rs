@@ -30,6 +30,11 @@ pub(crate) fn close(mut state: [u32; 8], mut block: Block, filled: usize, bits: 
     state
 }
 
+/// Writes a state as the bytes of its digest, or as many of them as there is room for.
+pub(crate) fn write(state: [u32; 8], bytes: &mut [u8]) {
+    bytes.as_chunks_mut::<4>().0.iter_mut().zip(state).for_each(|(bytes, word)| *bytes = word.to_be_bytes());
+}
+
 /// The digest of a message. One that is shorter than a block passes by the buffers of the library.
 pub fn of_short(message: &[u8]) -> [u8; 32] {
     if message.len() >= BLOCK {
@@ -39,9 +44,7 @@ pub fn of_short(message: &[u8]) -> [u8; 32] {
     block[..message.len()].copy_from_slice(message);
     let state = close(INITIAL, block, message.len(), 8 * message.len() as u64);
     let mut digest = [0; 32];
-    for (bytes, word) in digest.as_chunks_mut::<4>().0.iter_mut().zip(state) {
-        *bytes = word.to_be_bytes();
-    }
+    write(state, &mut digest);
     digest
 }
 

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use super::group::{TAG_BYTES, Tag};
 use crate::data::matching::spread;
-use crate::hash::{BLOCK, Block, INITIAL, close};
+use crate::hash::{BLOCK, Block, INITIAL, close, write};
 use crate::id::{Role, RunId};
 
 mod merge;
@@ -309,14 +309,10 @@ impl Tagger {
         filled += rest.len();
         let digest = close(state, block, filled, bits);
         let mut block = Block::default();
-        for (bytes, word) in block.as_chunks_mut::<4>().0.iter_mut().zip(digest) {
-            *bytes = word.to_be_bytes();
-        }
+        write(digest, &mut block);
         let mac = close(*self.outer, block, OUTER - BLOCK, 8 * OUTER as u64);
         let mut tag = [0; TAG_BYTES];
-        for (bytes, word) in tag.as_chunks_mut::<4>().0.iter_mut().zip(mac) {
-            *bytes = word.to_be_bytes();
-        }
+        write(mac, &mut tag);
         tag
     }
 }

@@ -87,7 +87,8 @@ pub(super) fn take_placed(size: usize, values: &[f64]) -> Result<Vec<Placed>, Pe
 /// At Alice, where the table opens to both: her factor with her columns' places, then the outcome.
 pub(super) fn of_alice(work: &Work) -> Result<Joint, Abort> {
     let outcome = work.own.outcome.as_ref().ok_or_else(out_of_order)?;
-    let mut joint = penalised::factor(work);
+    // The errors of the folds are hers to compute: nobody else takes her sums over them.
+    let mut joint = penalised::factor(work, &[]);
     joint.values.extend(outcome.along.iter());
     joint.values.extend([outcome.centre, outcome.rest, outcome.square, work.spread]);
     Ok(joint)

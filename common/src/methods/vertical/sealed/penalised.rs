@@ -79,17 +79,15 @@ pub(super) struct Theirs {
     pub(super) placed: Option<Vec<Placed>>,
 }
 
-/// The own factor, row by row from the diagonal on, the units of the own columns, at Bob sums over each fold, and where factors open for
-/// sub-models the places of the columns.
-pub(super) fn factor(work: &Work) -> Joint {
+/// The own factor, row by row from the diagonal on, the units of the own columns, what of the folds is to open with them, and where factors
+/// open for sub-models the places of the columns.
+pub(super) fn factor(work: &Work, folds: &[DMatrix<f64>]) -> Joint {
     let factor = &work.own.factor;
     let size = factor.ncols();
     let upper = (0..size).flat_map(|i| (i..size).map(move |j| factor[(i, j)]));
-    // Nobody else takes those of Alice: the errors of the folds are hers to compute.
-    let moments = if work.leads { &[][..] } else { &work.moments };
     Joint {
         what: JointKind::Factor,
-        values: upper.chain(work.units.iter().copied()).chain(folds::sums(moments)).chain(kept::placed(work)).collect(),
+        values: upper.chain(work.units.iter().copied()).chain(folds::sums(folds)).chain(kept::placed(work)).collect(),
     }
 }
 

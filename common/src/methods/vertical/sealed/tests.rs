@@ -520,6 +520,25 @@ impl Account for Recorder {
     }
 }
 
+/// A run with what was recorded last at each party, which is all that it let open.
+pub(super) fn recorded(
+    study: &Arc<Study<Vertical>>,
+    values: &[[f64; 6]],
+    observe: impl FnMut(usize, &Message),
+) -> [(VerticalFit, u64); 2] {
+    let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
+    let start = |role: Role| {
+        let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
+        let table = prepared(study, role, values, &Policy::default()).unwrap();
+        SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: usize::MAX }))
+    };
+    let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
+    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(study, RUN, |_, _| {}));
+    let [of_alice, of_bob] = opened.map(|opened| opened.lock().unwrap().last().copied().unwrap());
+    let [alice, bob] = fits(ended);
+    [(alice, of_alice), (bob, of_bob)]
+}
+
 #[test]
 fn every_number_is_recorded_before_it_leaves() {
     for dependent in [false, true] {

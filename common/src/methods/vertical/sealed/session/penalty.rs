@@ -29,7 +29,7 @@ pub(super) fn units(study: &Study<Vertical>, block: &Block, own: Range<usize>) -
 impl Work {
     /// At Bob.
     pub(super) fn tell_factor(&mut self) -> Result<Joint, Abort> {
-        let joint = penalised::factor(self);
+        let joint = penalised::factor(self, &self.moments);
         self.count(joint.values.len())?;
         match self.is_glm() {
             true => self.begin_evaluations(None)?,

@@ -1,10 +1,10 @@
 //! Fits in which what opens to Alice opens to Bob too.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::super::*;
 use super::glm::{BINOMIAL, POISSON, Spoiled, blames, joints, rows};
-use super::{ROWS, RUN, Recorder, abort, fits, opening, prepared, sealed, sealed_with, study, values};
+use super::{ROWS, RUN, abort, fits, opening, prepared, recorded, sealed, sealed_with, study, values};
 use crate::exit::Exit;
 use crate::id::Role;
 use crate::methods::vertical::message::{Body, JointKind, Message, Product, ProductKind, Share};
@@ -68,12 +68,6 @@ fn gradients_and_tables_that_open_to_both_change_no_digit_of_the_fit() {
 fn whatever_opens_to_alice_opens_to_bob_and_is_counted_and_listed_where_it_leaves() {
     for (more, values) in others() {
         let study = both(&more);
-        let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
-        let start = |role: Role| {
-            let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
-            let table = prepared(&study, role, &values, &Policy::default()).unwrap();
-            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 10_000 }))
-        };
         // The kinds of shares by product, the canaries of which stand with Bob's alone.
         let mut shares: Vec<(usize, u32, usize)> = Vec::new();
         let observe = |side: usize, message: &Message| {
@@ -81,18 +75,17 @@ fn whatever_opens_to_alice_opens_to_bob_and_is_counted_and_listed_where_it_leave
                 shares.push((side, *number, entries.count()));
             }
         };
-        let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
-        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
+        let run = recorded(&study, &values, observe);
         assert!(shares.len() >= 6 && shares.len().is_multiple_of(2), "{more} {shares:?}");
         for pair in shares.chunks(2) {
             let [(1, number, of_bob), (0, again, of_alice)] = *pair else { panic!("{more}: {shares:?}") };
             assert!(number == again && of_alice > 0 && of_alice < of_bob, "{more}: {shares:?}");
         }
-        let [at_alice, at_bob] = fits(ended);
-        for (fit, opened) in [&at_alice, &at_bob].into_iter().zip(&opened) {
+        for (fit, opened) in &run {
             let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
-            assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{more} {:?}", fit.disclosure.opened);
+            assert_eq!(*opened, listed, "{more} {:?}", fit.disclosure.opened);
         }
+        let [(at_alice, _), (at_bob, _)] = run;
         // Tables, gradients and sums are the same on both lists, each with the other party as the one to whom they open.
         let what = ["cross-products of both blocks", "gradients", "weighted cross-products", "the sum of the losses"];
         for what in what {
@@ -153,55 +146,29 @@ fn alices_own_limit_counts_gradients_that_open_to_bob() {
 
 #[test]
 fn each_share_opens_to_the_other_and_is_counted_and_listed_where_it_leaves() {
-    for (more, dependent) in [("", false), ("", true), (PATH, false)] {
-        let (study, values) = (both(more), values(ROWS, dependent));
-        let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
-        let start = |role: Role| {
-            let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
-            let table = prepared(&study, role, &values, &Policy::default()).unwrap();
-            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 9 }))
-        };
+    let folds = format!("{PATH}cv = 4\n");
+    let (one, of_folds) = ("cross-products of both blocks", "cross-products of both blocks, of each fold");
+    for (more, dependent, tables, what) in
+        [("", false, 1, one), ("", true, 1, one), (PATH, false, 1, one), (&folds, false, 4, of_folds)]
+    {
         let mut shares = Vec::new();
         let observe = |side: usize, message: &Message| {
             if let Body::Share(Share { table: Some(table), .. }) = &message.body {
                 shares.push((side, table.count()));
             }
         };
-        let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
-        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
+        let run = recorded(&both(more), &values(ROWS, dependent), observe);
         // Bob's first, so that Alice has opened the table by the time she sends hers.
-        assert_eq!(shares, [(1, 9), (0, 9)]);
-        for (fit, opened) in fits(ended).iter().zip(&opened) {
+        assert_eq!(shares, [(1, 9), (0, 9)].repeat(tables), "{more}");
+        for (fit, opened) in run {
             let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
-            assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{more}");
-            let table = fit.disclosure.opened.iter().find(|opened| opened.what == "cross-products of both blocks");
-            assert_eq!(table.map(|table| (table.numbers, table.to == fit.model.role)), Some((9, false)));
+            assert_eq!(opened, listed, "{more} {:?}", fit.disclosure.opened);
+            let table = fit.disclosure.opened.iter().find(|opened| opened.what == what);
+            let numbers = table.map(|table| (table.numbers, table.to == fit.model.role));
+            assert_eq!(numbers, Some((9 * tables as u64, false)), "{more}");
+            let says = if tables > 1 { "the table of each fold opens to both" } else { "the table opens to both" };
+            assert!(fit.notes.iter().any(|note| note.contains(says)), "{:?}", fit.notes);
         }
-    }
-}
-
-#[test]
-fn the_shares_of_each_fold_open_to_the_other_and_are_counted_and_listed() {
-    let (study, values) = (both(&format!("{PATH}cv = 4\n")), values(ROWS, false));
-    let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
-    let start = |role: Role| {
-        let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
-        let table = prepared(&study, role, &values, &Policy::default()).unwrap();
-        SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 99 }))
-    };
-    let mut shares = Vec::new();
-    let observe = |side: usize, message: &Message| {
-        if let Body::Share(Share { table: Some(table), .. }) = &message.body {
-            shares.push((side, table.count()));
-        }
-    };
-    let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
-    let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, observe, dealer(&study, RUN, |_, _| {}));
-    assert_eq!(shares, [(1, 9), (0, 9)].repeat(4));
-    for (fit, opened) in fits(ended).iter().zip(&opened) {
-        let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
-        assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{:?}", fit.disclosure.opened);
-        assert!(fit.notes.iter().any(|note| note.contains("the table of each fold opens to both")), "{:?}", fit.notes);
     }
 }
 

@@ -132,12 +132,14 @@ fn folds_with_too_few_rows_are_refused_before_a_column_leaves() {
 
 #[test]
 fn a_lossy_line_gives_the_bits_of_a_clean_one() {
-    let (study, values) = (study("sealed", CROSS_VALIDATED), values(ROWS, false));
-    // As text: what is not a number has no equal.
-    let text = |faults| format!("{:?}", sealed(&study, &values, faults));
-    let clean = text(Faults::NONE);
-    for seed in 0..5 {
-        let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
-        assert_eq!(text(faults), clean, "seed {seed}");
+    for opens in ["", "[sealed]\nopens = \"both\"\n"] {
+        let (study, values) = (study("sealed", &format!("{opens}{CROSS_VALIDATED}")), values(ROWS, false));
+        // As text: what is not a number has no equal.
+        let text = |faults| format!("{:?}", sealed(&study, &values, faults));
+        let clean = text(Faults::NONE);
+        for seed in 0..5 {
+            let faults = Faults { drop: 0.2, duplicate: 0.2, reorder: 0.0, seed };
+            assert_eq!(text(faults), clean, "{opens} seed {seed}");
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Gaussian fits whose factors open for sub-models.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::super::*;
 use super::glm::{Spoiled, joints};
-use super::{ROWS, RUN, Recorder, abort, fits, opening, prepared, sealed, sealed_with, study, values};
+use super::{ROWS, RUN, abort, fits, opening, prepared, recorded, sealed, sealed_with, study, values};
 use crate::exit::Exit;
 use crate::fit::INTERCEPT;
 use crate::id::Role;
@@ -99,17 +99,9 @@ fn what_opens_for_sub_models_is_counted_and_listed_where_it_leaves() {
         (BOTH, FOLDS, false, [3 + 2 + 6 + 2 + 4, 9]),
     ] {
         let (study, values) = (refit(&format!("{more}{terms}")), values(ROWS, dependent));
-        let opened: [Arc<Mutex<Vec<u64>>>; 2] = Default::default();
-        let start = |role: Role| {
-            let opened = Arc::clone(&opened[usize::from(role == Role::Bob)]);
-            let table = prepared(&study, role, &values, &Policy::default()).unwrap();
-            SealedSession::new(table, opening(role), Box::new(Recorder { opened, most: 20 }))
-        };
-        let [mut alice, mut bob] = [start(Role::Alice), start(Role::Bob)];
-        let ended = pair::run_dealt(&mut alice, &mut bob, Faults::NONE, |_, _| {}, dealer(&study, RUN, |_, _| {}));
-        for ((fit, opened), expected) in fits(ended).iter().zip(&opened).zip(for_refits) {
+        for ((fit, opened), expected) in recorded(&study, &values, |_, _| {}).into_iter().zip(for_refits) {
             let listed: u64 = fit.disclosure.opened.iter().map(|opened| opened.numbers).sum();
-            assert_eq!(opened.lock().unwrap().last(), Some(&listed), "{terms}{more}");
+            assert_eq!(opened, listed, "{terms}{more}");
             let own = fit.disclosure.opened.iter().filter(|opened| opened.what.contains("places, means and scales"));
             assert_eq!(own.map(|opened| opened.numbers).sum::<u64>(), expected, "{terms}{more}");
         }
