@@ -181,7 +181,9 @@ impl Descent {
     fn depart(&mut self, point: DVector<f64>, gradient: DVector<f64>) -> Next {
         let scaled = self.scaled(&gradient);
         let direction = self.direction(&point, &gradient);
-        if scaled <= TOLERANCE && self.digits >= *TOLERANCES.end() {
+        // The means of a poisson fit have all digits at every point.
+        let precise = self.digits >= *TOLERANCES.end() || self.model.family == Family::Poisson;
+        if scaled <= TOLERANCE && precise {
             return Next::Converged { point, gradient, step: direction };
         }
         if self.evaluations >= MOST_EVALUATIONS || !direction.iter().all(|d| d.is_finite()) {

@@ -340,17 +340,19 @@ fn descend(family: Family, x: &DMatrix<f64>, y: &DVector<f64>) -> (u32, f64) {
 
 #[test]
 fn a_descent_of_normal_columns_needs_few_evaluations() {
-    for (family, slope, shift) in [
-        (Family::Binomial, 0.4, -0.3),
-        (Family::Binomial, 0.5, -4.5),
-        (Family::Binomial, 2.2, 0.0),
-        (Family::Poisson, 0.2, 0.5),
+    // Rows, family, size of the coefficients, constant, and evaluations. A poisson fit needs no further one for digits of a kernel.
+    for (rows, family, slope, shift, most) in [
+        (3000, Family::Binomial, 0.4, -0.3, 6),
+        (3000, Family::Binomial, 0.5, -4.5, 8),
+        (3000, Family::Binomial, 2.2, 0.0, 11),
+        (3000, Family::Poisson, 0.2, 0.5, 6),
+        (30_000, Family::Poisson, 0.1, 0.5, 4),
     ] {
-        let mut x = random(3000, 11, 7);
+        let mut x = random(rows, 11, 7);
         x.column_mut(0).fill(1.0);
         let eta = &x * DVector::from_fn(11, |j, _| if j == 0 { shift } else { slope * (j as f64).cos() });
-        let draw = random(3000, 1, 8);
-        let y = DVector::from_fn(3000, |i, _| {
+        let draw = random(rows, 1, 8);
+        let y = DVector::from_fn(rows, |i, _| {
             let mean = family.mean(eta[i]);
             match family {
                 Family::Binomial => f64::from(u8::from(draw[i] * 0.9 < (mean / (1.0 - mean)).ln() / 1.7)),
@@ -359,7 +361,7 @@ fn a_descent_of_normal_columns_needs_few_evaluations() {
         });
         let (evaluations, gradient) = descend(family, &x, &y);
         println!("{family} {slope} {shift}: {evaluations} evaluations, gradient {gradient:.1e}");
-        assert!(gradient <= 1e-8 && evaluations <= 22, "{family} {slope} {shift}: {evaluations}, {gradient:e}");
+        assert!(gradient <= 1e-8 && evaluations <= most, "{family} {slope} {shift}: {evaluations}, {gradient:e}");
     }
 }
 
