@@ -420,10 +420,13 @@ pub fn normal_tail(x: f64) -> f64 {
     0.5 - density(x) * sum
 }
 
-/// The continued fraction `K(s) = 1/(s + 2/(s + 3/(s + ...)))`, from which `M = 1/(s + K)`.
+/// The continued fraction `K(s) = 1/(s + 2/(s + 3/(s + ...)))`, from which `M = 1/(s + K)`, for `s` of at least [`FRACTION_FROM`]. More terms
+/// change no bit of it.
 fn mills_fraction(s: f64) -> f64 {
-    let terms = if s < 4.0 { 600 } else { 80 };
-    let mut tail = 0.0;
+    let terms = 15 + (900.0 / (s * s)) as u32;
+    // What is left out is nearly the t of t = k / (s + t).
+    let next = f64::from(terms + 1);
+    let mut tail = 2.0 * next / (s + (s * s + 4.0 * next).sqrt());
     for k in (1..=terms).rev() {
         tail = f64::from(k) / (s + tail);
     }
@@ -513,6 +516,18 @@ mod tests {
 
     fn vectors() -> Vectors {
         serde_json::from_str(include_str!("../../../tests/vectors/privacy/accountant.json")).unwrap()
+    }
+
+    #[test]
+    fn more_terms_of_the_mills_ratio_change_no_bit() {
+        let with = |terms: u32, s: f64| (1..=terms).rev().fold(0.0, |tail, k| f64::from(k) / (s + tail));
+        let points =
+            (0..60_000).map(|i| FRACTION_FROM + 1e-4 * f64::from(i)).chain((0..500).map(|i| 7.5 + 0.1 * f64::from(i)));
+        for s in points {
+            assert_eq!(mills_fraction(s), with(1500, s), "{s}");
+        }
+        assert!((mills_fraction(1e8) * 1e8 - 1.0).abs() < 1e-15);
+        assert_eq!([1e160, f64::INFINITY].map(mills_fraction), [1e-160, 0.0]);
     }
 
     #[test]

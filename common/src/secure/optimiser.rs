@@ -312,8 +312,13 @@ impl Model {
             let variance = (k * k * length).min(100.0);
             let weight = self.mean_of(m, variance, |eta| family.variance(eta)).max(1e-4);
             let missing = mean - self.mean_of(m, variance, |eta| family.mean(eta));
+            let before = (m, k);
             m += 0.5 * (missing / weight).clamp(-1.0, 1.0);
             k += 0.3 * ((1.0 / weight).min(most) - k);
+            // From here on nothing would change.
+            if (m, k) == before {
+                break;
+            }
         }
         (m, k)
     }
