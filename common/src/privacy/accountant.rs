@@ -423,6 +423,7 @@ pub fn normal_tail(x: f64) -> f64 {
 /// The continued fraction `K(s) = 1/(s + 2/(s + 3/(s + ...)))`, from which `M = 1/(s + K)`, for `s` of at least [`FRACTION_FROM`]. More terms
 /// change no bit of it.
 fn mills_fraction(s: f64) -> f64 {
+    // How many matter falls with the square of s, and these are some more: a test compares.
     let terms = 15 + (900.0 / (s * s)) as u32;
     // What is left out is nearly the t of t = k / (s + t).
     let next = f64::from(terms + 1);

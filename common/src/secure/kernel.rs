@@ -33,6 +33,11 @@ pub const MOST_TERMS: usize = 254;
 /// Powers of ten of the errors that can be asked for, from `1e-3` to `1e-10`.
 pub const TOLERANCES: std::ops::RangeInclusive<u32> = 3..=10;
 
+/// Whether means by a kernel of so many digits have all that there are. The exponential of a poisson fit has no digits to choose.
+pub fn has_all_digits(family: Family, digits: u32) -> bool {
+    family == Family::Poisson || digits >= *TOLERANCES.end()
+}
+
 const THETAS: [f64; 9] = [0.0, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4];
 
 impl Kernel {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use nalgebra::{DMatrix, DVector};
 
-use super::kernel::TOLERANCES;
+use super::kernel::{TOLERANCES, has_all_digits};
 use crate::glm::Family;
 
 /// Evaluations after which a fit gives up.
@@ -181,9 +181,7 @@ impl Descent {
     fn depart(&mut self, point: DVector<f64>, gradient: DVector<f64>) -> Next {
         let scaled = self.scaled(&gradient);
         let direction = self.direction(&point, &gradient);
-        // The means of a poisson fit have all digits at every point.
-        let precise = self.digits >= *TOLERANCES.end() || self.model.family == Family::Poisson;
-        if scaled <= TOLERANCE && precise {
+        if scaled <= TOLERANCE && has_all_digits(self.model.family, self.digits) {
             return Next::Converged { point, gradient, step: direction };
         }
         if self.evaluations >= MOST_EVALUATIONS || !direction.iter().all(|d| d.is_finite()) {
@@ -315,7 +313,7 @@ impl Model {
             let before = (m, k);
             m += 0.5 * (missing / weight).clamp(-1.0, 1.0);
             k += 0.3 * ((1.0 / weight).min(most) - k);
-            // From here on nothing would change.
+            // Nothing would change any more.
             if (m, k) == before {
                 break;
             }

@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::methods::vertical::penalty::{self, Penalty};
-use crate::secure::kernel::TOLERANCES;
+use crate::secure::kernel::{TOLERANCES, has_all_digits};
 use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE};
 
 /// Pairs that correct the curvature.
@@ -185,8 +185,7 @@ impl Along {
         // The gradient of the intercept is the mean of the means less that of the outcome.
         let known = self.penalised.family == Family::Poisson && self.beside.intercept;
         let loss = known.then(|| gradient[0] + self.beside.mean);
-        // The kernel of a poisson fit has no digits to choose.
-        let exact = self.digits == *TOLERANCES.end() || self.penalised.family == Family::Poisson;
+        let exact = has_all_digits(self.penalised.family, self.digits);
         let gradient = self.penalised.factor.tr_mul(gradient);
         let reached = At { beta: self.asked.clone(), gradient, loss, exact };
         let lambda = self.lambdas.get(self.fits.len()).copied();
