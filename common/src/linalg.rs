@@ -171,9 +171,12 @@ pub fn packed_product(
     });
     let products: Vec<DMatrix<f64>> = products.collect();
     let mut all = DMatrix::zeros(rows.len(), columns);
-    for (part, product) in parts.iter().zip(&products) {
-        all.rows_mut(part.start - rows.start, part.len()).copy_from(product);
-    }
+    let each = all.as_mut_slice().par_chunks_exact_mut(rows.len().max(1)).enumerate();
+    each.for_each(|(j, column)| {
+        for (part, product) in parts.iter().zip(&products) {
+            column[part.start - rows.start..part.end - rows.start].copy_from_slice(product.column(j).as_slice());
+        }
+    });
     all
 }
 

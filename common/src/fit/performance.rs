@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::{Test, UPPER};
-use crate::glm::Family;
+use crate::linalg::kernels;
 
 /// Fewest rows that a group of rows in a report has.
 pub const LEAST_ROWS: usize = 5;
@@ -94,7 +94,14 @@ impl Performance {
         let events: usize = runs.iter().map(|run| run.events).sum();
         let (auc, auc_std_error) = area(&runs, events, y.len() - events);
         let half = auc_std_error.map(|error| Normal::standard().inverse_cdf(UPPER) * error);
-        let groups = groups(&runs, y.len());
+        let mut probabilities = Vec::with_capacity(runs.len());
+        each_probability(&runs, |eta| eta, |_, both| probabilities.push(both));
+        let squares = |(run, [of_1, of_0]): (&Tied, &[f64; 2])| {
+            run.events as f64 * of_0.powi(2) + run.others as f64 * of_1.powi(2)
+        };
+        let brier = runs.iter().zip(&probabilities).map(squares).sum::<f64>() / n;
+        let groups = groups(&runs, &probabilities, y.len());
+        drop(probabilities);
         let calibration = calibration(&runs);
         Some(Performance {
             events: events as u64,
@@ -102,7 +109,7 @@ impl Performance {
             auc_std_error,
             auc_low: auc.zip(half).map(|(auc, half)| (auc - half).max(0.0)),
             auc_high: auc.zip(half).map(|(auc, half)| (auc + half).min(1.0)),
-            brier: runs.iter().map(squares).sum::<f64>() / n,
+            brier,
             hosmer_lemeshow: hosmer_lemeshow(&groups),
             calibration_intercept: calibration.map(|(intercept, _)| intercept),
             calibration_slope: calibration.map(|(_, slope)| slope),
@@ -112,13 +119,20 @@ impl Performance {
     }
 }
 
-fn probability(eta: f64) -> f64 {
-    Family::Binomial.mean(eta)
-}
-
-fn squares(run: &Tied) -> f64 {
-    // The complement of a probability near 1 has its digits at the other end.
-    run.events as f64 * probability(-run.eta).powi(2) + run.others as f64 * probability(run.eta).powi(2)
+/// Hands on each run with the probabilities of an outcome of 1 and of one of 0 at a predictor that is made from its own. The complement
+/// of a probability near 1 has its digits at the other end.
+fn each_probability(runs: &[Tied], at: impl Fn(f64) -> f64, mut take: impl FnMut(&Tied, [f64; 2])) {
+    const TOGETHER: usize = 512;
+    let (mut etas, mut shares) = ([0.0; TOGETHER], [0.0; TOGETHER]);
+    for runs in runs.chunks(TOGETHER) {
+        let (etas, shares) = (&mut etas[..runs.len()], &mut shares[..runs.len()]);
+        etas.iter_mut().zip(runs).for_each(|(eta, run)| *eta = at(run.eta));
+        kernels::exp_of_minus(etas, shares);
+        for ((run, eta), share) in runs.iter().zip(&*etas).zip(&*shares) {
+            let [larger, smaller] = [1.0 / (1.0 + share), share / (1.0 + share)];
+            take(run, if *eta >= 0.0 { [larger, smaller] } else { [smaller, larger] });
+        }
+    }
 }
 
 /// Sorted rows, tied ones together.
@@ -187,7 +201,7 @@ impl Group {
 
 /// Rows between the deciles of the probabilities, each with its upper end: `cut(p, unique(quantile(p, 0:10 / 10)),
 /// include.lowest = TRUE)` of R, with quantiles of type 7. Groups without rows are left out.
-fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
+fn groups(runs: &[Tied], probabilities: &[[f64; 2]], n: usize) -> Vec<Group> {
     let ends: Vec<usize> = runs
         .iter()
         .scan(0, |rows, run| {
@@ -196,7 +210,7 @@ fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
         })
         .collect();
     // The probability of the row of a rank from 0.
-    let ranked = |rank: usize| probability(runs[ends.partition_point(|end| *end <= rank).min(runs.len() - 1)].eta);
+    let ranked = |rank: usize| probabilities[ends.partition_point(|end| *end <= rank).min(runs.len() - 1)][0];
     let least = ranked(0);
     let breaks: Vec<f64> = (1..GROUPS)
         .map(|k| {
@@ -210,10 +224,9 @@ fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
         .filter(|end| *end > least)
         .collect();
     let mut groups = vec![Group::default(); GROUPS];
-    for run in runs {
-        let p = probability(run.eta);
+    for (run, &[p, rest]) in runs.iter().zip(probabilities) {
         let (events, rows) = (run.events, run.rows() as f64);
-        let group = Group { observed: [run.others, events], expected: [rows * probability(-run.eta), rows * p] };
+        let group = Group { observed: [run.others, events], expected: [rows * rest, rows * p] };
         groups[breaks.iter().filter(|end| p > **end).count()].add(&group);
     }
     groups.retain(|group| group.rows() > 0);
@@ -285,14 +298,17 @@ fn calibration(runs: &[Tied]) -> Option<(f64, f64)> {
     let (mut constant, mut slope) = (centre, 1.0);
     for _ in 0..100 {
         let (mut score, mut information) = ([0.0; 2], [0.0; 3]);
-        for run in runs {
-            let x = run.eta - centre;
-            let eta = constant + slope * x;
-            let rest = run.events as f64 * probability(-eta) - run.others as f64 * probability(eta);
-            let weight = run.rows() as f64 * Family::Binomial.variance(eta);
-            score = [score[0] + rest, score[1] + rest * x];
-            information = [information[0] + weight, information[1] + weight * x, information[2] + weight * x * x];
-        }
+        each_probability(
+            runs,
+            |eta| constant + slope * (eta - centre),
+            |run, [of_1, of_0]| {
+                let x = run.eta - centre;
+                let rest = run.events as f64 * of_0 - run.others as f64 * of_1;
+                let weight = run.rows() as f64 * of_1 * of_0;
+                score = [score[0] + rest, score[1] + rest * x];
+                information = [information[0] + weight, information[1] + weight * x, information[2] + weight * x * x];
+            },
+        );
         let [a, b, c] = information;
         let determinant = a * c - b * b;
         if !(determinant > 1e-12 * a * c) {

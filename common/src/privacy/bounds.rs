@@ -9,11 +9,15 @@
 //! [`crate::privacy::mechanism`] are proved for these integers and hold for the machine's arithmetic without any slack.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::linalg::packed_gram;
 
 /// Rows are multiples of 2^-15.
 pub const ROW_BITS: i32 = 15;
@@ -358,7 +362,8 @@ impl fmt::Debug for ClippedOutcome {
 #[derive(Clone, PartialEq)]
 pub struct ClippedRows {
     width: usize,
-    entries: Vec<i32>,
+    /// Shared by clones: a table of rows is large.
+    entries: Arc<Vec<i32>>,
     /// The scaled rows before shortening and quantising, for residuals that are cut themselves; empty where not needed.
     whole: Vec<f64>,
     intercept: Option<i64>,
@@ -432,7 +437,7 @@ impl ClippedRows {
                 target[0] = entry as i32;
             }
         }
-        ClippedRows { width, entries, whole, intercept, invalid, shortened }
+        ClippedRows { width, entries: Arc::new(entries), whole, intercept, invalid, shortened }
     }
 
     /// Rows mapped by a public matrix (`width x width`) and shortened to norm one again; for whitening by a table that
@@ -454,7 +459,14 @@ impl ClippedRows {
                 usize::from(shorten(&scaled, target, UNIT * UNIT))
             })
             .sum();
-        ClippedRows { width, entries, whole: Vec::new(), intercept: None, invalid: self.invalid, shortened }
+        ClippedRows {
+            width,
+            entries: Arc::new(entries),
+            whole: Vec::new(),
+            intercept: None,
+            invalid: self.invalid,
+            shortened,
+        }
     }
 
     /// One row before shortening where that was kept, else the clipped row.
@@ -513,7 +525,11 @@ impl ClippedRows {
     pub(crate) fn fingerprint(&self, key: &[u8; 32]) -> [u8; 32] {
         let mut digest = Sha256::new_with_prefix(key);
         digest.update((self.width as u64).to_le_bytes());
-        self.entries.iter().for_each(|entry| digest.update(entry.to_le_bytes()));
+        let mut bytes = [[0; size_of::<i32>()]; 1024];
+        for entries in self.entries.chunks(bytes.len()) {
+            bytes.iter_mut().zip(entries).for_each(|(bytes, entry)| *bytes = entry.to_le_bytes());
+            digest.update(bytes[..entries.len()].as_flattened());
+        }
         digest.finalize().into()
     }
 
@@ -523,7 +539,7 @@ impl ClippedRows {
     }
 
     /// Some rows one behind the other, as integers in units of 2^-15.
-    pub(crate) fn integers(&self, rows: std::ops::Range<usize>) -> &[i32] {
+    pub(crate) fn integers(&self, rows: Range<usize>) -> &[i32] {
         &self.entries[rows.start * self.width..rows.end * self.width]
     }
 
@@ -542,50 +558,75 @@ impl ClippedRows {
 
     /// `sum x_i x_i'` in units of 2^-30: the upper triangle, row by row.
     pub(crate) fn gram(&self) -> Vec<i128> {
+        /// Products are at most 2^30 in size: their sums over so many rows are exact in doubles, whatever the order.
+        const ROWS: usize = 1 << 20;
         let width = self.width;
-        let size = width * (width + 1) / 2;
-        self.blocks(size, |_, row, table| {
-            let mut slot = 0;
-            for (index, &left) in row.iter().enumerate() {
-                let left = i64::from(left);
-                for &right in &row[index..] {
-                    table[slot] += left * i64::from(right);
-                    slot += 1;
-                }
-            }
-        })
+        let mut sums = vec![0_i128; width * (width + 1) / 2];
+        for rows in self.entries.chunks(width.max(1) * ROWS) {
+            let table = packed_gram(rows.len() / width, width, |some, packed| {
+                append_columns(&rows[some.start * width..some.end * width], width, 1.0, packed);
+            });
+            let upper = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
+            sums.iter_mut().zip(upper).for_each(|(sum, place)| *sum += table[place] as i128);
+        }
+        sums
     }
 
     /// `sum x_i r_i` in units of 2^-15 times the unit of the residuals.
     pub(crate) fn cross(&self, residuals: &ClippedResiduals) -> Vec<i128> {
-        self.blocks(self.width, |index, row, table| {
-            let residual = i64::from(residuals.entries.get(index).copied().unwrap_or(0));
-            for (slot, &entry) in table.iter_mut().zip(row) {
-                *slot += i64::from(entry) * residual;
-            }
-        })
+        self.along(|row| residuals.entries.get(row).copied().unwrap_or(0).into())
     }
 
-    /// Sums over rows: 64-bit within a block of 2^16 rows (products have at most 32 bits), 128-bit across blocks.
-    fn blocks(&self, size: usize, add: impl Fn(usize, &[i32], &mut [i64]) + Sync) -> Vec<i128> {
+    /// `sum x_i r_i` for whole numbers `r_i` of at most 2^17 in size.
+    pub(crate) fn along(&self, number: impl Fn(usize) -> f64 + Sync) -> Vec<i128> {
+        /// Products are at most 2^32 in size: their sums over so many rows are exact in doubles, whatever the order.
         const ROWS: usize = 1 << 16;
+        let width = self.width;
         self.entries
-            .par_chunks(self.width.max(1) * ROWS)
+            .par_chunks(width.max(1) * ROWS)
             .enumerate()
             .map(|(block, entries)| {
-                let mut table = vec![0i64; size];
-                for (offset, row) in entries.chunks_exact(self.width).enumerate() {
-                    add(block * ROWS + offset, row, &mut table);
+                let mut sums = vec![0.0; width];
+                for (offset, row) in entries.chunks_exact(width).enumerate() {
+                    let number = number(block * ROWS + offset);
+                    sums.iter_mut().zip(row).for_each(|(sum, &entry)| *sum += f64::from(entry) * number);
                 }
-                table.into_iter().map(i128::from).collect::<Vec<i128>>()
+                sums.into_iter().map(|sum| sum as i128).collect::<Vec<i128>>()
             })
             .reduce(
-                || vec![0i128; size],
+                || vec![0_i128; width],
                 |mut left, right| {
                     left.iter_mut().zip(right).for_each(|(total, part)| *total += part);
                     left
                 },
             )
+    }
+
+    /// Appends some rows column by column, in units of 2^-15 times a factor.
+    pub(crate) fn append(&self, rows: Range<usize>, factor: f64, out: &mut Vec<f64>) {
+        append_columns(self.integers(rows), self.width, factor, out);
+    }
+}
+
+/// Appends rows of whole numbers column by column, each times a factor.
+fn append_columns(rows: &[i32], width: usize, factor: f64, out: &mut Vec<f64>) {
+    /// Rows that are read beside each other.
+    const TOGETHER: usize = 8;
+    let (begin, count) = (out.len(), rows.len() / width.max(1));
+    out.resize(begin + rows.len(), 0.0);
+    let out = &mut out[begin..];
+    let (all, some) = (rows.chunks_exact(width.max(1) * TOGETHER), count % TOGETHER);
+    let last = all.remainder();
+    for (part, rows) in all.enumerate() {
+        let rows: [&[i32]; TOGETHER] = std::array::from_fn(|row| &rows[row * width..(row + 1) * width]);
+        for column in 0..width {
+            let out = &mut out[column * count + part * TOGETHER..][..TOGETHER];
+            out.iter_mut().zip(rows).for_each(|(out, row)| *out = f64::from(row[column]) * factor);
+        }
+    }
+    for (row, entries) in last.chunks_exact(width.max(1)).enumerate() {
+        let at = count - some + row;
+        entries.iter().enumerate().for_each(|(column, entry)| out[column * count + at] = f64::from(*entry) * factor);
     }
 }
 

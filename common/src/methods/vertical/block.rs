@@ -702,10 +702,14 @@ impl Block {
     pub fn residuals(&self) -> Vec<f64> {
         let Outcome { family, y, weights, .. } = &self.outcome;
         let mut residuals = vec![0.0; self.rows()];
-        rows::fill(&mut residuals, |row| {
-            let total = self.predictor(row);
-            let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
-            if weight == 0.0 { 0.0 } else { weight * (y[row] - family.at(y[row], total).mean) }
+        residuals.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, residuals)| {
+            let rows = part * STRIP_ROWS..part * STRIP_ROWS + residuals.len();
+            let totals: Vec<f64> = rows.clone().map(|row| self.predictor(row)).collect();
+            family.at_rows(&y[rows.clone()], &totals, residuals, &mut vec![0.0; totals.len()]);
+            for (residual, row) in residuals.iter_mut().zip(rows) {
+                let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);
+                *residual = if weight == 0.0 { 0.0 } else { weight * (y[row] - *residual) };
+            }
         });
         residuals
     }

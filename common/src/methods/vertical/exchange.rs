@@ -80,8 +80,9 @@ pub(super) enum Receiving {
         /// Working residuals.
         working: Vec<f64>,
     },
-    /// For standard errors that come first, of another family than gaussian: the basis in the parts that came.
-    Joint(Vec<DMatrix<f64>>),
+    /// For standard errors that come first, of another family than gaussian: the basis, of which some rows have come, and how many rows each
+    /// part had.
+    Joint { basis: DMatrix<f64>, heights: Vec<usize> },
     /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
     Path(Vec<DMatrix<f64>>),
 }
@@ -237,8 +238,13 @@ impl Work {
             return self.path_moments(start, part);
         }
         if self.seeks_minimum() {
-            if let Receiving::Joint(parts) = self.receiving.get_or_insert_with(|| Receiving::Joint(Vec::new())) {
-                parts.push(part);
+            let rows = self.encoded.block.rows();
+            // Memory is taken as rows come.
+            let none = || DMatrix::from_vec(rows, part.ncols(), vec![0.0; rows * part.ncols()]);
+            let joint = || Receiving::Joint { basis: none(), heights: Vec::new() };
+            if let Receiving::Joint { basis, heights } = self.receiving.get_or_insert_with(joint) {
+                basis.rows_mut(start, part.nrows()).copy_from(&part);
+                heights.push(part.nrows());
             }
             return;
         }
@@ -264,7 +270,7 @@ impl Work {
         self.look_at_arrived();
         let (receiver, weights, working) = match self.receiving.take()? {
             Receiving::Inference { receiver, weights, working } => (receiver, weights, working),
-            Receiving::Joint(basis) => return self.read_at_minimum(basis),
+            Receiving::Joint { basis, heights } => return self.read_at_minimum(&basis, &heights),
             Receiving::Path(_) => return None,
         };
         let block = &self.encoded.block;
@@ -274,33 +280,22 @@ impl Work {
 
     /// The same at the joint minimum, where one is found. Where none is, as between columns that depend on each other and for classes
     /// that are separated, the rows alone tell which columns do, and nothing else counts.
-    fn read_at_minimum(&self, parts: Vec<DMatrix<f64>>) -> Option<Reading> {
+    fn read_at_minimum(&self, basis: &DMatrix<f64>, heights: &[usize]) -> Option<Reading> {
         let (block, method) = (&self.encoded.block, &self.study.method);
-        let columns = parts.first().map_or(0, DMatrix::ncols);
-        let heights: Vec<usize> = parts.iter().map(DMatrix::nrows).collect();
-        let mut basis = DMatrix::zeros(block.rows(), columns);
-        let mut start = 0;
-        for part in parts {
-            basis.rows_mut(start, part.nrows()).copy_from(&part);
-            start += part.nrows();
-        }
-        let minimum = joint::minimum(block, &basis);
+        let minimum = joint::minimum(block, basis);
         let (weights, working) = match &minimum {
             Some(minimum) => block.working_at(minimum.predictors.clone()),
             None => (block.counted(), vec![0.0; block.rows()]),
         };
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
         let errors = if minimum.is_some() { method.inference.errors } else { ErrorKind::Model };
-        let mut receiver =
-            Receiver::new(columns, &reported, self.reports_centres(), errors).with_across(method.shares_covariance());
-        start = 0;
+        let mut receiver = Receiver::new(basis.ncols(), &reported, self.reports_centres(), errors)
+            .with_across(method.shares_covariance());
+        let mut start = 0;
         for rows in heights {
-            let mut part = basis.rows(start, rows).into_owned();
-            crate::linalg::scale_rows(&mut part, &weights[start..start + rows]);
-            receiver.push(&reported, start, part, &working);
+            receiver.push_weighted(&reported, start..start + rows, basis, &working);
             start += rows;
         }
-        drop(basis);
         let mut reading = receiver.finish(&reported, &working)?;
         match minimum {
             Some(minimum) => reading.come_from(&minimum.own, &minimum.basis),
@@ -563,7 +558,7 @@ pub(super) fn check_basis(rows: usize, start: u64, columns: usize, basis: &Basis
         return Err(PeerFault::Length { what: "a basis", came, expected: expected as u64 });
     }
     // Columns of length 1: no entry can be larger.
-    match basis.values.iter().all(|value| value.abs() <= 1.0 + 1e-6) {
+    match basis.values.iter().fold(true, |within, value| within & (value.abs() <= 1.0 + 1e-6)) {
         true => Ok(()),
         false => Err(PeerFault::Value { what: "a basis", expected: "between -1 and 1", round: 0 }),
     }

@@ -170,10 +170,7 @@ fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
         columns.push(&constant);
     }
     columns.extend(more);
-    let all = match more.is_empty() && constant.is_empty() {
-        true => block.gram().clone(),
-        false => gram(&columns, &|row| prior(row)),
-    };
+    let all = gram_with(block, &columns[block.columns()..]);
     let Some((metric, kept)) = Definite::from_gram_limited(&all) else { return Found::Bounded };
     let columns: Vec<&[f64]> = kept.iter().map(|k| columns[*k]).collect();
     let lightest = sided.iter().map(|(row, _)| prior(*row)).fold(f64::INFINITY, f64::min);
@@ -208,6 +205,24 @@ fn look(block: &Block, intercept: bool, more: &[&[f64]]) -> Found {
     let moved = |step: &f64| if (step / longest).abs() > STILL_ROW { step / longest } else { 0.0 };
     let before: Vec<f64> = now.iter().zip(&step).map(|(now, step)| now - moved(step)).collect();
     if flat(block, &now, &before) { Found::Direction } else { Found::Nothing }
+}
+
+/// The Gram matrix of a block's columns and further ones behind them, under the prior weights.
+fn gram_with(block: &Block, further: &[&[f64]]) -> DMatrix<f64> {
+    let (own, size) = (block.columns(), block.columns() + further.len());
+    let mut all = block.gram().clone().resize(size, size, 0.0);
+    for (at, column) in further.iter().enumerate() {
+        let mut weighted = column.to_vec();
+        if let Some(weights) = &block.outcome().weights {
+            weighted.par_iter_mut().zip(weights).for_each(|(value, weight)| *value *= weight);
+        }
+        let others = further[..=at].par_iter().map(|other| dot(other, &weighted));
+        let products = block.products(&weighted).into_iter().chain(others.collect::<Vec<f64>>());
+        for (other, product) in products.enumerate() {
+            (all[(other, own + at)], all[(own + at, other)]) = (product, product);
+        }
+    }
+    all
 }
 
 /// The Gram matrix of columns with weights of the rows.

@@ -17,6 +17,7 @@ use std::ops::Range;
 use nalgebra::{DMatrix, DVector};
 use rand::Rng;
 use rand_distr::StandardNormal;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::{self, DEPENDENCE, Triangle, kernels};
@@ -153,8 +154,8 @@ impl Sender {
             let rows = columns.inner.column(j).into_iter().zip(columns.weights);
             rows.map(|(x, weight)| weight * x * x).sum::<f64>().sqrt()
         };
-        let lengths = factor.column_iter().enumerate().map(|(j, column)| about_mean(j).max(TOLD * column.norm()));
-        let lengths = lengths.collect();
+        let length = |j: usize| about_mean(j).max(TOLD * factor.column(j).norm());
+        let lengths = (0..p).into_par_iter().map(length).collect();
         Some(Sender { transform, factor, rotation, lengths, with_centres })
     }
 
@@ -307,22 +308,52 @@ impl Receiver {
 
     /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
     pub fn push(&mut self, columns: &Reported<'_>, start: usize, basis: DMatrix<f64>, working: &[f64]) {
-        let rows = basis.nrows();
-        self.triangle.extend(0..rows, |part, out| {
+        let rows = start..start + basis.nrows();
+        let of_basis = |part: Range<usize>, out: &mut Vec<f64>| {
             for column in basis.column_iter() {
-                out.extend_from_slice(&column.as_slice()[part.clone()]);
+                out.extend_from_slice(&column.as_slice()[part.start - start..part.end - start]);
             }
-            let part = start + part.start..start + part.end;
-            columns.append(part.clone(), false, out);
-            out.extend_from_slice(&working[part.clone()]);
-            // Where the other party's columns explain them nothing but rounding is left, and they stand last: it harms no other column.
-            if self.with_centres {
-                out.extend(columns.weights[part].iter().map(|weight| weight.sqrt()));
-            }
-        });
+        };
+        self.extend(columns, rows, of_basis, working);
         if !self.errors.is_model() {
             self.kept.push((start, basis));
         }
+    }
+
+    /// The same for some rows of a basis of which all are here and none has been weighted.
+    pub fn push_weighted(&mut self, columns: &Reported<'_>, rows: Range<usize>, basis: &DMatrix<f64>, working: &[f64]) {
+        let of_basis = |part: Range<usize>, out: &mut Vec<f64>| {
+            let roots: Vec<f64> = columns.weights[part.clone()].iter().map(|weight| weight.sqrt()).collect();
+            for column in basis.column_iter() {
+                kernels::append_scaled(out, &column.as_slice()[part.clone()], &roots);
+            }
+        };
+        self.extend(columns, rows.clone(), of_basis, working);
+        if !self.errors.is_model() {
+            let mut weighted = basis.rows(rows.start, rows.len()).into_owned();
+            linalg::scale_rows(&mut weighted, &columns.weights[rows.clone()]);
+            self.kept.push((rows.start, weighted));
+        }
+    }
+
+    /// Takes rows in, of which `of_basis` appends those of the basis column by column.
+    fn extend(
+        &mut self,
+        columns: &Reported<'_>,
+        rows: Range<usize>,
+        of_basis: impl Fn(Range<usize>, &mut Vec<f64>) + Sync,
+        working: &[f64],
+    ) {
+        let with_centres = self.with_centres;
+        self.triangle.extend(rows, |part, out| {
+            of_basis(part.clone(), out);
+            columns.append(part.clone(), false, out);
+            out.extend_from_slice(&working[part.clone()]);
+            // Where the other party's columns explain them nothing but rounding is left, and they stand last: it harms no other column.
+            if with_centres {
+                out.extend(columns.weights[part].iter().map(|weight| weight.sqrt()));
+            }
+        });
     }
 
     /// Square roots of the covariance that follows from the residuals, for bases of these numbers of columns; `all` is the triangle.

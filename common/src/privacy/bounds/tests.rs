@@ -102,9 +102,40 @@ fn sums_do_not_depend_on_the_order_of_rows() {
         first.cross(&ClippedResiduals::clip(&residuals, 2.5)),
         second.cross(&ClippedResiduals::clip(&shuffled_residuals, 2.5))
     );
-    // Against plain arithmetic.
-    let total: f64 = first.entries.chunks_exact(4).map(|row| f64::from(row[0]) * f64::from(row[1])).sum();
-    assert_eq!(first.gram()[1] as f64, total);
+}
+
+/// More rows than are summed in one go, the largest entries that there are among them.
+#[test]
+fn sums_are_those_of_integers() {
+    let mut random = ChaCha8Rng::seed_from_u64(9);
+    for (width, rows) in [(1, (1 << 20) + 3), (3, (1 << 16) + 1), (7, 65), (7, 64), (7, 1), (7, 0)] {
+        let entry =
+            |_| [-(1 << 15), 1 << 15, 0, 1, random.random_range(-(1 << 15)..=1 << 15)][random.random_range(0..5)];
+        let entries: Vec<i32> = (0..width * rows).map(entry).collect();
+        let all = ClippedRows {
+            width,
+            entries: Arc::new(entries),
+            whole: Vec::new(),
+            intercept: None,
+            invalid: 0,
+            shortened: 0,
+        };
+        let column = |at: usize| all.entries.iter().skip(at).step_by(width).map(|entry| i128::from(*entry));
+        let upper = (0..width).flat_map(|left| (left..width).map(move |right| (left, right)));
+        let expected = upper.map(|(left, right)| column(left).zip(column(right)).map(|(a, b)| a * b).sum());
+        assert_eq!(all.gram(), expected.collect::<Vec<i128>>(), "{width} x {rows}");
+
+        let entry = |_| [-(1 << 17), 1 << 17, random.random_range(-(1 << 17)..=1 << 17)][random.random_range(0..3)];
+        let residuals = ClippedResiduals { entries: (0..rows).map(entry).collect(), exponent: 0, bound: 1.0 };
+        let along = |at| column(at).zip(&residuals.entries).map(|(a, b)| a * i128::from(*b)).sum();
+        assert_eq!(all.cross(&residuals), (0..width).map(along).collect::<Vec<i128>>(), "{width} x {rows}");
+
+        let mut out = vec![7.0];
+        let some = rows / 3..rows;
+        all.append(some.clone(), 3.0, &mut out);
+        let each = (0..width).flat_map(|at| column(at).skip(some.start)).map(|entry| 3.0 * entry as f64);
+        assert!(out.into_iter().eq(std::iter::once(7.0).chain(each)), "{width} x {rows}");
+    }
 }
 
 #[test]

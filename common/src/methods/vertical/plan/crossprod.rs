@@ -206,12 +206,8 @@ impl Blocks for WholeRows {
     }
 
     fn fill(&self, rows: Range<usize>, out: &mut Vec<f64>) {
-        let width = self.rows.width();
-        let entries = self.rows.integers(rows.clone());
         // Entries of at most 2^15 times a factor of at most 2^30: exact.
-        for column in 0..width {
-            out.extend(entries.iter().skip(column).step_by(width).map(|entry| f64::from(*entry) * self.factor));
-        }
+        self.rows.append(rows.clone(), self.factor, out);
         let outcome = self.outcome.as_deref().map(|outcome| &outcome[rows]);
         out.extend(outcome.into_iter().flatten().map(|y| *y as f64 * self.factor));
     }
@@ -724,13 +720,7 @@ fn held(rows: &ClippedRows, outcome: &ClippedOutcome) -> Bounded {
 
 /// `X'y` of integers, each of at most 2^15 in size.
 pub(super) fn products(rows: &ClippedRows, outcome: &[i64]) -> Vec<i128> {
-    let mut sums = vec![0_i128; rows.width()];
-    for (row, y) in outcome.iter().enumerate() {
-        for (sum, entry) in sums.iter_mut().zip(rows.integers(row..row + 1)) {
-            *sum += i128::from(i64::from(*entry) * y);
-        }
-    }
-    sums
+    rows.along(|row| outcome.get(row).map_or(0.0, |y| *y as f64))
 }
 
 /// A symmetric matrix with its eigenvalues lifted to a floor, plus a ridge.

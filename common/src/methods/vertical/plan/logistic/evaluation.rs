@@ -6,12 +6,14 @@
 use std::ops::Range;
 
 use nalgebra::{DMatrix, DVector};
+use rayon::prelude::*;
 
 use super::super::Side;
 use super::super::crossprod::OutcomeAt;
 use super::{
     DIGITS, GradientScale, LAST_CLASS, LogisticFit, LogisticPlan, LogisticRelease, LogisticTables, Outcomes, Replaced,
 };
+use crate::linalg::kernels::widest;
 use crate::privacy::bounds::{ClippedOutcome, ClippedRows, OutcomeBounds, ROW_BITS, RowBounds};
 use crate::privacy::mechanism::share::{ShareError, open_whole, width_of};
 use crate::privacy::mechanism::{LatticeVector, Query};
@@ -317,20 +319,22 @@ impl WholeMeans {
     /// Shares of other rows.
     pub fn complete(&self, shares: &mut [Elements], outcome: Option<&[f64]>) -> Result<(), RingError> {
         let whole = self.whole as f64;
-        for (share, range) in shares.iter_mut().zip(row_blocks(self.eta.len())) {
+        let ranges: Vec<Range<usize>> = row_blocks(self.eta.len()).collect();
+        shares.par_iter_mut().zip(ranges).try_for_each(|(share, range)| {
+            // At most 2^40 in size.
+            let width = share.width();
+            let integers = |values: Vec<f64>| Elements::fixed(width, &values, 0);
             if let Half::Kernel { separated, part: part @ Part::Functions } = self.half {
                 let constants = self.factors(separated, part).constant(range.clone());
-                let integers: Vec<i128> = constants.iter().map(|value| (value * whole).round() as i128).collect();
-                share.add(&Elements::from_integers(share.width(), &integers))?;
+                share.add(&integers(constants.iter().map(|value| (value * whole).round()).collect())?)?;
             }
             if let Some(all) = outcome {
                 let rows = all.get(range.clone()).ok_or(RingError::Count { came: all.len(), expected: range.end })?;
                 // Events are 0 or 1 exactly; what Alice holds alone may be anything between, where a row cannot be used.
-                let integers: Vec<i128> = rows.iter().map(|t| (0.5 * (t + 1.0) * whole).round() as i128).collect();
-                share.subtract(&Elements::from_integers(share.width(), &integers))?;
+                share.subtract(&integers(rows.iter().map(|t| (0.5 * (t + 1.0) * whole).round()).collect())?)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -354,6 +358,9 @@ impl Blocks for WholeMeans {
             Half::Exponential => out.extend(self.eta[rows].iter().map(|eta| eta.exp().min(1.0))),
         }
         let root = (self.whole as f64).sqrt();
-        out[begin..].iter_mut().for_each(|value| *value = (*value * root).round());
+        widest(
+            #[inline(always)]
+            || out[begin..].iter_mut().for_each(|value| *value = (*value * root).round()),
+        );
     }
 }
