@@ -94,14 +94,13 @@ impl Performance {
         let events: usize = runs.iter().map(|run| run.events).sum();
         let (auc, auc_std_error) = area(&runs, events, y.len() - events);
         let half = auc_std_error.map(|error| Normal::standard().inverse_cdf(UPPER) * error);
-        let mut probabilities = Vec::with_capacity(runs.len());
-        each_probability(&runs, |eta| eta, |_, both| probabilities.push(both));
-        let squares = |(run, [of_1, of_0]): (&Tied, &[f64; 2])| {
-            run.events as f64 * of_0.powi(2) + run.others as f64 * of_1.powi(2)
-        };
-        let brier = runs.iter().zip(&probabilities).map(squares).sum::<f64>() / n;
-        let groups = groups(&runs, &probabilities, y.len());
-        drop(probabilities);
+        let mut squares = 0.0;
+        each_probability(
+            &runs,
+            |eta| eta,
+            |run, [of_1, of_0]| squares += run.events as f64 * of_0.powi(2) + run.others as f64 * of_1.powi(2),
+        );
+        let groups = groups(&runs, y.len());
         let calibration = calibration(&runs);
         Some(Performance {
             events: events as u64,
@@ -109,7 +108,7 @@ impl Performance {
             auc_std_error,
             auc_low: auc.zip(half).map(|(auc, half)| (auc - half).max(0.0)),
             auc_high: auc.zip(half).map(|(auc, half)| (auc + half).min(1.0)),
-            brier,
+            brier: squares / n,
             hosmer_lemeshow: hosmer_lemeshow(&groups),
             calibration_intercept: calibration.map(|(intercept, _)| intercept),
             calibration_slope: calibration.map(|(_, slope)| slope),
@@ -201,7 +200,7 @@ impl Group {
 
 /// Rows between the deciles of the probabilities, each with its upper end: `cut(p, unique(quantile(p, 0:10 / 10)),
 /// include.lowest = TRUE)` of R, with quantiles of type 7. Groups without rows are left out.
-fn groups(runs: &[Tied], probabilities: &[[f64; 2]], n: usize) -> Vec<Group> {
+fn groups(runs: &[Tied], n: usize) -> Vec<Group> {
     let ends: Vec<usize> = runs
         .iter()
         .scan(0, |rows, run| {
@@ -210,7 +209,12 @@ fn groups(runs: &[Tied], probabilities: &[[f64; 2]], n: usize) -> Vec<Group> {
         })
         .collect();
     // The probability of the row of a rank from 0.
-    let ranked = |rank: usize| probabilities[ends.partition_point(|end| *end <= rank).min(runs.len() - 1)][0];
+    let ranked = |rank: usize| {
+        let run = ends.partition_point(|end| *end <= rank).min(runs.len() - 1);
+        let mut probability = 0.0;
+        each_probability(&runs[run..=run], |eta| eta, |_, [of_1, _]| probability = of_1);
+        probability
+    };
     let least = ranked(0);
     let breaks: Vec<f64> = (1..GROUPS)
         .map(|k| {
@@ -224,11 +228,12 @@ fn groups(runs: &[Tied], probabilities: &[[f64; 2]], n: usize) -> Vec<Group> {
         .filter(|end| *end > least)
         .collect();
     let mut groups = vec![Group::default(); GROUPS];
-    for (run, &[p, rest]) in runs.iter().zip(probabilities) {
+    let add = |run: &Tied, [of_1, of_0]: [f64; 2]| {
         let (events, rows) = (run.events, run.rows() as f64);
-        let group = Group { observed: [run.others, events], expected: [rows * rest, rows * p] };
-        groups[breaks.iter().filter(|end| p > **end).count()].add(&group);
-    }
+        let group = Group { observed: [run.others, events], expected: [rows * of_0, rows * of_1] };
+        groups[breaks.iter().filter(|end| of_1 > **end).count()].add(&group);
+    };
+    each_probability(runs, |eta| eta, add);
     groups.retain(|group| group.rows() > 0);
     groups
 }

@@ -201,16 +201,10 @@ impl Work {
     }
 
     /// Takes a part of the peer's basis in.
-    pub(super) fn take_basis(
-        &mut self,
-        start: u64,
-        columns: usize,
-        basis: &Basis,
-        path: bool,
-    ) -> Result<(), PeerFault> {
-        check_basis(self.encoded.block.rows(), start, columns, basis)?;
+    pub(super) fn take_basis(&mut self, start: u64, columns: usize, basis: Basis, path: bool) -> Result<(), PeerFault> {
+        check_basis(self.encoded.block.rows(), start, columns, &basis)?;
         self.look_at_arrived();
-        let part = DMatrix::from_column_slice(basis.rows as usize, columns, &basis.values);
+        let part = DMatrix::from_vec(basis.rows as usize, columns, basis.values);
         self.arrived = Some(Arrived { start: start as usize, part, path });
         Ok(())
     }

@@ -517,6 +517,12 @@ impl Fits {
         self.propose(site, &from, next)
     }
 
+    /// Gives back the memory of row vectors that only a further round would need.
+    pub(super) fn rest(&mut self) {
+        (self.shown, self.followers, self.incoming) = (None, None, None);
+        (self.growth, self.incoming_values) = (Growth::default(), Values::default());
+    }
+
     /// How large the scaled gradient of a follower may have become by what those after it answered: each answered to what it knew.
     fn unsettled(&self, block: &Block) -> f64 {
         let Some(followers) = &self.followers else { return 0.0 };

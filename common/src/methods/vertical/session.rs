@@ -176,8 +176,11 @@ impl Script for VerticalScript {
     }
 
     fn finish(&mut self) -> Result<VerticalFit, Abort> {
-        match &self.stage {
-            Stage::Fitting(work) => outcome::finish(work, work.run),
+        match &mut self.stage {
+            Stage::Fitting(work) => {
+                work.fits.rest();
+                outcome::finish(work, work.run)
+            }
             Stage::Agreeing { .. } => Err(Abort::Bug("the parties agreed and did not fit".to_string())),
         }
     }

@@ -3,6 +3,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 use super::*;
+use crate::methods::vertical::block::Outcome;
 
 /// What is found for rows whose side is the positive one.
 fn found(rows: &[DVector<f64>]) -> Option<DVector<f64>> {
@@ -98,5 +99,28 @@ fn residuals_prove_that_there_is_no_direction_and_never_where_there_is_one() {
                 assert!(!proved(&rows, &weights), "{k} columns, {n} rows, {least} {still}");
             }
         }
+    }
+}
+
+#[test]
+fn the_products_of_further_columns_are_those_of_all_columns_at_once() {
+    let (mut rng, rows) = (ChaCha8Rng::seed_from_u64(8), 2 * BLOCK_ROWS + 77);
+    let mut column = || (0..rows).map(|_| rng.sample::<f64, _>(StandardNormal)).collect::<Vec<f64>>();
+    let (first, second) = (column(), column());
+    let own = DMatrix::from_columns(&[DVector::from_vec(column()), DVector::from_vec(column())]);
+    for weighted in [false, true] {
+        let weights = weighted.then(|| (0..rows).map(|row| (row % 4) as f64).collect::<Vec<f64>>());
+        let y = (0..rows).map(|row| (row % 3 / 2) as f64).collect();
+        let outcome =
+            Outcome { family: Family::Binomial, y, weights: weights.clone(), offset: None, hidden: None, spread: 1.0 };
+        let block = Block::new(own.clone(), true, true, outcome);
+        let further: [&[f64]; 2] = [&first, &second];
+        let columns: Vec<&[f64]> = (0..block.columns()).map(|j| block.column(j)).chain(further).collect();
+        let all = gram(&columns, &|row| weights.as_ref().map_or(1.0, |weights| weights[row]));
+        assert!((gram_with(&block, &further) - &all).amax() <= 1e-12 * all.amax(), "weights: {weighted}");
+        assert!(
+            (gram_with(&block, &[]) - all.view((0, 0), (block.columns(), block.columns()))).amax()
+                <= 1e-12 * all.amax()
+        );
     }
 }

@@ -245,8 +245,9 @@ impl Work {
                 self.after_largest(answered)?;
             }
             (Place::Basis { start, purpose }, Body::Basis(basis)) => {
-                self.take_basis(start, self.peer_columns, &basis, purpose == BasisPurpose::Path)?;
-                self.after_basis(start + u64::from(basis.rows), purpose)?;
+                let next = start + u64::from(basis.rows);
+                self.take_basis(start, self.peer_columns, basis, purpose == BasisPurpose::Path)?;
+                self.after_basis(next, purpose)?;
             }
             (Place::Fit | Place::Answer, body @ (Body::Partial(_) | Body::Folds(_)))
             | (Place::Fit, body @ Body::Ended(_)) => {

@@ -277,7 +277,7 @@ impl Fitting {
         let used = self.parts.used;
         let columns = lines.0.iter().map(|line| line.columns).sum();
         let peer = lines.0.first().map_or(self.work.role, |line| line.peer);
-        let taken = self.work.take_basis(used as u64 - u64::from(joined.rows), columns, &joined, false);
+        let taken = self.work.take_basis(used as u64 - u64::from(joined.rows), columns, joined, false);
         taken.map_err(|fault| Abort::Peer { peer, fault })?;
         if used < rows {
             return Ok(true);
