@@ -376,18 +376,40 @@ impl Block {
     /// Twice the loss of the present predictions above that of a perfect fit.
     pub fn deviance(&self) -> f64 {
         let Outcome { family, y, .. } = &self.outcome;
-        self.weighted_sum(|i| 2.0 * (family.at(y[i], self.predictor(i)).loss - family.saturated(y[i]))).max(0.0)
+        let terms = |rows: Range<usize>, predictors: &mut [f64], terms: &mut [f64]| {
+            family.at_rows(&y[rows.clone()], predictors, &mut vec![0.0; rows.len()], terms);
+            terms.iter_mut().zip(&y[rows]).for_each(|(term, y)| *term = 2.0 * (*term - family.saturated(*y)));
+        };
+        self.weighted_sum_of_rows(terms).max(0.0)
     }
 
     /// Pearson's chi-square of the present predictions: the squares of the residuals over the variances that the family states.
     pub fn pearson(&self) -> f64 {
         let Outcome { family, y, .. } = &self.outcome;
-        self.weighted_sum(|i| {
-            let (point, variance) = (family.at(y[i], self.predictor(i)), family.variance(self.predictor(i)));
-            let residual = y[i] - point.mean;
-            // Where mean and variance are zero in double precision, so is the residual of an outcome of zero.
-            if residual == 0.0 { 0.0 } else { residual * residual / variance }
+        self.weighted_sum_of_rows(|rows, predictors, terms| {
+            family.at_rows(&y[rows.clone()], predictors, terms, &mut vec![0.0; rows.len()]);
+            family.variances(predictors);
+            for ((term, y), variance) in terms.iter_mut().zip(&y[rows]).zip(&*predictors) {
+                let residual = y - *term;
+                // Where mean and variance are zero in double precision, so is the residual of an outcome of zero.
+                *term = if residual == 0.0 { 0.0 } else { residual * residual / variance };
+            }
         })
+    }
+
+    /// A sum over rows of what `of` makes of some of them at a time: from their predictors, whose memory it may use, into the terms.
+    fn weighted_sum_of_rows(&self, of: impl Fn(Range<usize>, &mut [f64], &mut [f64]) + Sync) -> f64 {
+        let mut terms = vec![0.0; self.rows()];
+        terms.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, terms)| {
+            let rows = part * STRIP_ROWS..part * STRIP_ROWS + terms.len();
+            let mut predictors: Vec<f64> = rows.clone().map(|row| self.predictor(row)).collect();
+            of(rows.clone(), &mut predictors, terms);
+            if let Some(weights) = &self.outcome.weights {
+                let weighted = terms.iter_mut().zip(&weights[rows]);
+                weighted.for_each(|(term, weight)| *term = if *weight > 0.0 { weight * *term } else { 0.0 });
+            }
+        });
+        terms.into_iter().sum()
     }
 
     fn weighted_sum(&self, of: impl Fn(usize) -> f64 + Sync) -> f64 {

@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::super::response::Response;
 use super::super::rows;
-use super::{Block, Pass};
+use super::{Block, Outcome, Pass};
 use crate::glm::Family;
 use crate::linalg::{self, Definite, SomeRows};
 
@@ -270,11 +270,14 @@ impl Block {
             None => {
                 // Columns have mean square 1, so that this bounds the terms of an ordinary row.
                 let own = self.beta.lp_norm(1);
-                let family = self.outcome.family;
-                let sum = self.weighted_sum(|row| {
-                    let predictor = self.predictor(row);
-                    let terms = own + self.other[row].abs();
-                    self.outcome.y[row].abs() + family.mean(predictor).abs() + family.variance(predictor) * terms
+                let Outcome { family, y, .. } = &self.outcome;
+                let sum = self.weighted_sum_of_rows(|rows, predictors, terms| {
+                    family.at_rows(&y[rows.clone()], predictors, terms, &mut vec![0.0; rows.len()]);
+                    family.variances(predictors);
+                    let of_rows = terms.iter_mut().zip(&y[rows.clone()]).zip(&*predictors).zip(&self.other[rows]);
+                    for (((term, y), variance), other) in of_rows {
+                        *term = y.abs() + term.abs() + variance * (own + other.abs());
+                    }
                 });
                 sum / self.weight_sum
             }
