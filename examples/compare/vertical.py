@@ -97,7 +97,7 @@ def logistic(solver):
 
 
 class NormalEquations:
-    """Least squares by a Cholesky factor of `X'X`, the fewest operations that there are."""
+    """Least squares from `X'X` and `X'y`."""
 
     def fit(self, x, y):
         means, centre = x.mean(axis=0), y.mean()
@@ -156,7 +156,10 @@ def pooled(arguments):
 
 def watched(run, *arguments):
     """What a run returns, with the share of the machine that others used meanwhile."""
-    watch = Watch()
+    try:
+        watch = Watch()
+    except SystemExit:
+        return run(*arguments) | {"others": 1.0}
     return run(*arguments) | {"others": watch.others()}
 
 
@@ -184,6 +187,8 @@ def run_demo(demo, data, alice, bob, family, out, inference):
         "seconds": max(report["seconds"][role]["total"] - report["seconds"][role]["read"] for role in roles),
         "read": max(report["seconds"][role]["read"] for role in roles),
         "memory": {role: report["peak_rss_bytes"][role] / (rows * p * 8) for role, p in roles.items()},
+        # Beside a smaller block the program itself counts.
+        "large": min(rows * p * 8 for p in roles.values()) >= 100e6,
         "bytes": sum(report["bytes_sent"][role] for role in roles),
         "rounds": report["rounds"],
         "termination": report["termination"],
@@ -235,7 +240,7 @@ def show(label, result, missed, targets=True):
             others = max(runs[of]["others"] for runs in rounds for of in (peer, inference))
             if others > OTHERS:
                 print(f"    no ratio to {peer}: other processes used {100 * others:.0f} % of the machine meanwhile")
-                missed.append(f"{family} {name} beside {peer}: not idle")
+                missed += [f"{family} {name} beside {peer}: not idle"] * (targets and peer in TARGETS)
                 continue
             ratio = statistics.median(runs[inference]["seconds"] / runs[peer]["seconds"] for runs in rounds)
             target = TARGETS.get(peer, (None, None))[inference] if targets else None
@@ -244,8 +249,10 @@ def show(label, result, missed, targets=True):
             missed += [f"{family} {name} beside {peer}"] * over
         memory = {role: max(runs[inference]["memory"][role] for runs in rounds) for role in run["memory"]}
         shares = ", ".join(f"{role} {share:.2f}" for role, share in memory.items())
-        print(f"    peak memory over block      {shares}{f' (target {MEMORY_TARGETS[inference]})' if targets else ''}")
-        missed += [f"{family} {name}: memory of {role}" for role, share in memory.items() if targets and share > MEMORY_TARGETS[inference]]
+        over = [role for role, share in memory.items() if targets and run["large"] and share > MEMORY_TARGETS[inference]]
+        goal = f" (target {MEMORY_TARGETS[inference]}){': MISSED' if over else ''}" if targets and run["large"] else ""
+        print(f"    peak memory over block      {shares}{goal}")
+        missed += [f"{family} {name}: memory of {role}" for role in over]
         if peers:
             want = last[peers[0]]["coefficients"]
             error = disagreement([run["coefficients"][term] for term in want], list(want.values()))
@@ -257,7 +264,7 @@ def compare(arguments):
     missed, results = [], {}
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as name:
         folder = Path(name)
-        data = arguments.data or folder / f"long.{arguments.format}"
+        data = arguments.data.resolve() if arguments.data else folder / f"long.{arguments.format}"
         if not arguments.data:
             generate(data, arguments.rows, arguments.alice, arguments.bob, arguments.seed)
         label = f"n = {arguments.rows}, {arguments.alice}+{arguments.bob} columns, three shared factors, {data.stat().st_size / 1e6:.0f} MB of {data.suffix[1:]}"
@@ -278,7 +285,8 @@ def compare(arguments):
                 "  are sent here in plain mode. Not a like-for-like race; an epoch is one pass, the time above the whole fit."
             )
     if arguments.json:
-        results = {name: result | {"rounds": [{str(of): run for of, run in runs.items()} for runs in result["rounds"]]} for name, result in results.items()}
+        names = {False: "without errors", True: "with errors"}
+        results = {name: result | {"rounds": [{names.get(of, of): run for of, run in runs.items()} for runs in result["rounds"]]} for name, result in results.items()}
         Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
     if missed:
         print("\nmissed: " + ", ".join(missed))

@@ -80,11 +80,48 @@ pub(super) enum Receiving {
         /// Working residuals.
         working: Vec<f64>,
     },
-    /// For standard errors that come first, of another family than gaussian: the basis, of which some rows have come, and how many rows each
-    /// part had.
-    Joint { basis: DMatrix<f64>, heights: Vec<usize> },
+    /// For standard errors that come first, of another family than gaussian: what of the basis has come.
+    Joint(PartsOfBasis),
     /// For a path: inner products of basis, own columns and outcome, by fold; fold 0 holds rows of no fold.
     Path(Vec<DMatrix<f64>>),
+}
+
+/// A basis that comes in parts.
+pub(super) struct PartsOfBasis {
+    rows: usize,
+    /// Rows of each part that came.
+    heights: Vec<usize>,
+    /// Parts that came before there is room for all of them.
+    waiting: Vec<DMatrix<f64>>,
+    /// All rows, of which those that are still to come are zeros.
+    basis: Option<DMatrix<f64>>,
+}
+
+impl PartsOfBasis {
+    /// One over the share of the rows that must have come before room is made for all: what the other party says of its size decides
+    /// about no more memory than a few times of what it has sent.
+    const SHARE: usize = 4;
+
+    fn new(rows: usize) -> PartsOfBasis {
+        PartsOfBasis { rows, heights: Vec::new(), waiting: Vec::new(), basis: None }
+    }
+
+    fn push(&mut self, part: DMatrix<f64>) {
+        let (columns, waits) = (part.ncols(), self.waiting.iter().map(DMatrix::nrows).sum::<usize>());
+        let mut next = self.heights.iter().sum::<usize>() - waits;
+        self.heights.push(part.nrows());
+        self.waiting.push(part);
+        if self.basis.is_none() && self.heights.iter().sum::<usize>() < self.rows.div_ceil(PartsOfBasis::SHARE) {
+            return;
+        }
+        // Of memory that nobody has written to the operating system gives nothing away.
+        let room = || DMatrix::from_vec(self.rows, columns, vec![0.0; self.rows * columns]);
+        let basis = self.basis.get_or_insert_with(room);
+        for part in self.waiting.drain(..) {
+            basis.rows_mut(next, part.nrows()).copy_from(&part);
+            next += part.nrows();
+        }
+    }
 }
 
 /// Tables that stand for the rows during a path.
@@ -233,12 +270,9 @@ impl Work {
         }
         if self.seeks_minimum() {
             let rows = self.encoded.block.rows();
-            // Memory is taken as rows come.
-            let none = || DMatrix::from_vec(rows, part.ncols(), vec![0.0; rows * part.ncols()]);
-            let joint = || Receiving::Joint { basis: none(), heights: Vec::new() };
-            if let Receiving::Joint { basis, heights } = self.receiving.get_or_insert_with(joint) {
-                basis.rows_mut(start, part.nrows()).copy_from(&part);
-                heights.push(part.nrows());
+            let joint = || Receiving::Joint(PartsOfBasis::new(rows));
+            if let Receiving::Joint(parts) = self.receiving.get_or_insert_with(joint) {
+                parts.push(part);
             }
             return;
         }
@@ -264,7 +298,7 @@ impl Work {
         self.look_at_arrived();
         let (receiver, weights, working) = match self.receiving.take()? {
             Receiving::Inference { receiver, weights, working } => (receiver, weights, working),
-            Receiving::Joint { basis, heights } => return self.read_at_minimum(&basis, &heights),
+            Receiving::Joint(parts) => return self.read_at_minimum(parts),
             Receiving::Path(_) => return None,
         };
         let block = &self.encoded.block;
@@ -274,9 +308,11 @@ impl Work {
 
     /// The same at the joint minimum, where one is found. Where none is, as between columns that depend on each other and for classes
     /// that are separated, the rows alone tell which columns do, and nothing else counts.
-    fn read_at_minimum(&self, basis: &DMatrix<f64>, heights: &[usize]) -> Option<Reading> {
+    fn read_at_minimum(&self, parts: PartsOfBasis) -> Option<Reading> {
         let (block, method) = (&self.encoded.block, &self.study.method);
-        let minimum = joint::minimum(block, basis);
+        let PartsOfBasis { heights, basis, .. } = parts;
+        let basis = basis?;
+        let minimum = joint::minimum(block, &basis);
         let (weights, working) = match &minimum {
             Some(minimum) => block.working_at(minimum.predictors.clone()),
             None => (block.counted(), vec![0.0; block.rows()]),
@@ -287,9 +323,10 @@ impl Work {
             .with_across(method.shares_covariance());
         let mut start = 0;
         for rows in heights {
-            receiver.push_weighted(&reported, start..start + rows, basis, &working);
+            receiver.push_weighted(&reported, start..start + rows, &basis, &working);
             start += rows;
         }
+        drop(basis);
         let mut reading = receiver.finish(&reported, &working)?;
         match minimum {
             Some(minimum) => reading.come_from(&minimum.own, &minimum.basis),
@@ -568,4 +605,26 @@ fn working(block: &Block, weights: &[f64]) -> Vec<f64> {
     let mut residuals = block.residuals();
     residuals.iter_mut().zip(weights).for_each(|(r, w)| *r = if *w > 0.0 { *r / w.sqrt() } else { 0.0 });
     residuals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_basis_is_put_together_as_it_comes_and_room_is_made_for_what_a_fair_share_has_come_of() {
+        let whole = DMatrix::from_fn(1000, 3, |row, column| (3 * row + column) as f64);
+        for height in [1, 7, 249, 250, 251, 999, 1000] {
+            let mut parts = PartsOfBasis::new(1000);
+            for start in (0..1000).step_by(height) {
+                let rows = height.min(1000 - start);
+                parts.push(whole.rows(start, rows).into_owned());
+                assert_eq!(parts.basis.is_some(), start + rows >= 250, "{height}: {} rows came", start + rows);
+                assert!(parts.basis.is_none() || parts.waiting.is_empty());
+            }
+            assert_eq!(parts.basis.as_ref(), Some(&whole), "{height}");
+            assert_eq!(parts.heights.iter().sum::<usize>(), 1000);
+            assert!(parts.heights[..parts.heights.len() - 1].iter().all(|rows| *rows == height));
+        }
+    }
 }

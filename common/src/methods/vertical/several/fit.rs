@@ -87,6 +87,7 @@ impl Centre for FitCentre {
             Stage::Fitting(mut fitting) => {
                 let taken = fitting.advance(lines)?;
                 if fitting.work.place == Place::Over {
+                    fitting.work.fits.rest();
                     return Ok(Advance::Over(outcome::finish(&fitting.work, self.run)?));
                 }
                 self.stage = Stage::Fitting(fitting);
