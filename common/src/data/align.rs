@@ -174,6 +174,9 @@ struct Framed {
 }
 
 impl Framed {
+    /// Bytes from which on they are digested.
+    const TOGETHER: usize = 4096;
+
     fn new(key: &[u8; DIGEST_BYTES], domain: &[u8]) -> Framed {
         // HMAC pads a short key with zeros itself; padding it here spares the error of a key of any length.
         let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
@@ -183,8 +186,6 @@ impl Framed {
         mac.update(domain);
         Framed { mac, waiting: Vec::with_capacity(2 * Framed::TOGETHER) }
     }
-
-    const TOGETHER: usize = 4096;
 
     fn field(&mut self, bytes: &[u8]) {
         self.raw(&(bytes.len() as u64).to_le_bytes());

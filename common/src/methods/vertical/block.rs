@@ -402,7 +402,7 @@ impl Block {
         let mut terms = vec![0.0; self.rows()];
         terms.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, terms)| {
             let rows = part * STRIP_ROWS..part * STRIP_ROWS + terms.len();
-            let mut predictors: Vec<f64> = rows.clone().map(|row| self.predictor(row)).collect();
+            let mut predictors = self.predictor_at(rows.clone());
             of(rows.clone(), &mut predictors, terms);
             if let Some(weights) = &self.outcome.weights {
                 let weighted = terms.iter_mut().zip(&weights[rows]);
@@ -726,7 +726,7 @@ impl Block {
         let mut residuals = vec![0.0; self.rows()];
         residuals.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, residuals)| {
             let rows = part * STRIP_ROWS..part * STRIP_ROWS + residuals.len();
-            let totals: Vec<f64> = rows.clone().map(|row| self.predictor(row)).collect();
+            let totals = self.predictor_at(rows.clone());
             family.at_rows(&y[rows.clone()], &totals, residuals, &mut vec![0.0; totals.len()]);
             for (residual, row) in residuals.iter_mut().zip(rows) {
                 let weight = weights.as_ref().map_or(1.0, |weights| weights[row]);

@@ -114,7 +114,7 @@ impl PartsOfBasis {
         if self.basis.is_none() && self.heights.iter().sum::<usize>() < self.rows.div_ceil(PartsOfBasis::SHARE) {
             return;
         }
-        // Of memory that nobody has written to the operating system gives nothing away.
+        // Zeros that nobody has written over take no memory yet, as far as the operating system goes.
         let room = || DMatrix::from_vec(self.rows, columns, vec![0.0; self.rows * columns]);
         let basis = self.basis.get_or_insert_with(room);
         for part in self.waiting.drain(..) {
