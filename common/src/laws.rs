@@ -21,6 +21,12 @@ pub(crate) fn normal_beyond(z: f64) -> f64 {
     libm::erfc(z.abs() / SQRT_2)
 }
 
+/// The probability that a standard normal value lies above this one. Where bits of noise depend on it,
+/// [`crate::privacy::accountant::normal_tail`] has it: the same law by another sum, ten times as slow.
+pub(crate) fn normal_above(z: f64) -> f64 {
+    0.5 * libm::erfc(z / SQRT_2)
+}
+
 /// Student's t with a number of degrees of freedom.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Student(f64);
@@ -519,6 +525,8 @@ mod tests {
             (30.0, 9.813427854296374e-198),
         ] {
             close(normal_beyond(-z), beyond, 1e-14 * z.max(1.0), &format!("beyond {z}"));
+            close(normal_above(z), 0.5 * beyond, 1e-14 * z.max(1.0), &format!("above {z}"));
+            close(normal_above(-z), 1.0 - 0.5 * beyond, 1e-15, &format!("above -{z}"));
         }
     }
 }

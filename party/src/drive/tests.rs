@@ -305,6 +305,11 @@ fn steady() -> Patience {
     Patience { wait: Duration::from_secs(60), linger: Duration::from_secs(60), ..hasty() }
 }
 
+/// For runs on one line: a line that is opened again just when a party ends would take the notice of its end with it.
+fn one_line() -> Patience {
+    Patience { silence: Duration::from_secs(20), ..steady() }
+}
+
 fn both(faults: &[(usize, u64, Fault)], alice: Toy, bob: Toy) -> Result2 {
     both_for(steady(), faults, alice, bob)
 }
@@ -388,7 +393,7 @@ fn a_repeat_begets_no_further_repeats() {
         let (mut dialler, mut listener, network) = network(&[(0, 2, Fault::LoseAndBreak), (1, 3, Fault::LoseAndBreak)]);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let patience = Patience { silence: Duration::from_secs(20), ..steady() };
+        let patience = one_line();
         let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         let (alice, bob) = tokio::join!(
             drive(Toy::new(true, 31), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
@@ -511,7 +516,7 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
         let (_b, mut never) = mpsc::channel(1);
         let mut slow = Toy::new(true, 9);
         slow.pause = Duration::from_millis(50);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), hasty());
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), one_line());
         let (alice, bob, ()) = tokio::join!(
             drive(slow, &mut dialler, &alice_ends, &patience, &mut stopped, |_, _| {}),
             drive(Toy::new(false, 9), &mut listener, &bob_ends, &patience, &mut never, |_, _| {}),
@@ -531,7 +536,7 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
 fn a_message_that_is_ahead_ends_both_sides_with_the_same_code() {
     let mut ahead = Toy::new(true, 9);
     ahead.expected = 5;
-    let (alice, bob) = both(&[], ahead, Toy::new(false, 9));
+    let (alice, bob) = both_for(one_line(), &[], ahead, Toy::new(false, 9));
     assert_eq!(alice.err().unwrap().exit(), Exit::Peer);
     assert_eq!(bob.err().unwrap().exit(), Exit::Peer);
 }
@@ -540,7 +545,7 @@ fn a_message_that_is_ahead_ends_both_sides_with_the_same_code() {
 fn a_panic_in_a_step_becomes_an_internal_error_at_both_sides() {
     let mut faulty = Toy::new(false, 9);
     faulty.panics_at = Some(2);
-    let (alice, bob) = both(&[], Toy::new(true, 9), faulty);
+    let (alice, bob) = both_for(one_line(), &[], Toy::new(true, 9), faulty);
     assert_eq!(bob.err().unwrap().exit(), Exit::Internal);
     assert_eq!(alice.err().unwrap().exit(), Exit::Internal);
 }
@@ -657,7 +662,7 @@ fn signs_of_life_without_a_message_are_waited_for_no_longer_than_the_patience() 
 
 #[test]
 fn a_peer_that_stops_without_a_word_is_waited_for_no_longer_than_the_patience() {
-    let wait = Duration::from_millis(500);
+    let wait = Duration::from_secs(1);
     let patience = Patience { wait, silence: Duration::from_secs(10), ..hasty() };
     // That our answer has left is noticed at the end of the wait only, and does not begin it again.
     let (ended, time) = alone(vec![word(0)], false, patience);
@@ -723,7 +728,7 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
 #[test]
 fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
     // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
-    let patience = Patience { silence: Duration::from_secs(20), ..steady() };
+    let patience = one_line();
     let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
     let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
     let clean = (words(clean.0).0, words(clean.1).0);

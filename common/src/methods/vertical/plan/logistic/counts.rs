@@ -22,7 +22,7 @@
 use nalgebra::{DMatrix, DVector, DVectorView};
 
 use super::LogisticFit;
-use crate::privacy::accountant::normal_tail;
+use crate::laws::normal_above;
 
 /// Largest variance of the linear predictor at the first point.
 const STEEPEST_START: f64 = 1.0;
@@ -84,9 +84,9 @@ impl Parts {
             let z = f64::from(at) / 200.0;
             let density = (-0.5 * z * z).exp();
             let (mean, cut) = (self.correlation * z, z.min(end));
-            let above = normal_tail((end - mean) / rest) * (t * end).exp();
+            let above = normal_above((end - mean) / rest) * (t * end).exp();
             let shifted = (end - mean) / rest - t * rest;
-            let below = (1.0 - normal_tail(shifted)) * (t * mean + 0.5 * (t * rest).powi(2)).exp();
+            let below = normal_above(-shifted) * (t * mean + 0.5 * (t * rest).powi(2)).exp();
             let first = density * (self.level + s * cut).exp();
             law += density;
             all += first * (above + below);
