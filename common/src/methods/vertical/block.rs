@@ -5,7 +5,7 @@
 //! column and keeps columns whose sizes differ by many orders of magnitude apart from rounding.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nalgebra::{DMatrix, DVector};
 use rayon::prelude::*;
@@ -64,6 +64,8 @@ pub struct Block {
     other: Values,
     /// The largest value of each column, in size.
     largest: Vec<f64>,
+    /// The largest Euclidean norm of a row, or more where columns were set aside since a step asked for it.
+    longest: OnceLock<f64>,
     /// Own predictions at the point of the last pass.
     eta: Values,
     spares: Spares,
@@ -147,6 +149,7 @@ impl Block {
             weight_sum,
             penalty: None,
             other: vec![0.0; n].into(),
+            longest: OnceLock::new(),
             eta: vec![0.0; n].into(),
             spares: Spares::default(),
             passed: DVector::zeros(p),
@@ -175,6 +178,7 @@ impl Block {
             penalty: None,
             other: vec![0.0; rows].into(),
             largest: self.largest.clone(),
+            longest: self.longest.clone(),
             eta: vec![0.0; rows].into(),
             spares: Spares::default(),
             passed: DVector::zeros(p),
@@ -250,9 +254,28 @@ impl Block {
         sums.iter().map(Lanes::sum).collect()
     }
 
-    /// No farther than this any own prediction moves by a step.
-    pub(super) fn furthest(&self, step: &[f64]) -> f64 {
-        step.iter().zip(&self.largest).map(|(step, largest)| step.abs() * largest).sum()
+    /// No farther than this any own prediction moves by a step: by the largest value of each column and, where that is more than `enough`,
+    /// by the largest row (Cauchy and Schwarz).
+    pub(super) fn furthest(&self, step: &[f64], enough: f64) -> f64 {
+        let by_columns = step.iter().zip(&self.largest).map(|(step, largest)| step.abs() * largest).sum();
+        if by_columns <= enough {
+            return by_columns;
+        }
+        let norm = step.iter().map(|step| step * step).sum::<f64>().sqrt();
+        (norm * self.longest.get_or_init(|| self.longest_row())).min(by_columns)
+    }
+
+    fn longest_row(&self) -> f64 {
+        let starts: Vec<usize> = (0..self.rows()).step_by(STRIP_ROWS).collect();
+        let of_strip = |start: usize| {
+            let mut squares = [0.0; STRIP_ROWS];
+            let squares = &mut squares[..STRIP_ROWS.min(self.rows() - start)];
+            for j in 0..self.columns() {
+                squares.iter_mut().zip(&self.column(j)[start..]).for_each(|(sum, value)| *sum += value * value);
+            }
+            squares.iter().fold(0.0, |most: f64, sum| most.max(*sum))
+        };
+        starts.into_par_iter().map(of_strip).reduce(|| 0.0, f64::max).sqrt()
     }
 
     /// The outcome as this party sees it.

@@ -157,12 +157,14 @@ pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
     });
 }
 
+/// A step that no bound lets go farther than this share of the most that it may go is within it: what is left is for rounding.
+pub(super) const SAFE: f64 = 0.99;
+
 /// The share of a Newton step that is tried first, where `moved` gives by how much the whole step moves the linear predictors of some
 /// rows, and no more than `furthest`. Where rows have run to probabilities of 0 and 1 a second derivative is rounding, and a step by it
 /// could go anywhere.
 pub(super) fn first_length(rows: usize, (furthest, most): (f64, f64), moved: impl Fn(usize, &mut [f64]) + Sync) -> f64 {
-    // What is left is for rounding.
-    if furthest <= 0.99 * most {
+    if furthest <= SAFE * most {
         return 1.0;
     }
     let starts: Vec<usize> = (0..rows).step_by(STRIP_ROWS).collect();
@@ -235,6 +237,31 @@ mod tests {
                     let products = DVector::from_vec(block.products(residuals.as_slice()));
                     assert!((products - plain(&block, &outcome, &beta, &other).0).amax() <= 1e-13 * scale);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn no_row_moves_farther_than_the_bounds_of_a_step_say() {
+        let mut rng = ChaCha8Rng::seed_from_u64(6);
+        for rows in [1, 1024, 2500] {
+            let x = DMatrix::from_fn(rows, 6, |_, _| rng.random_range(-1.0..1.0_f64).powi(3));
+            let mut block = Block::new(x, true, true, outcome(Family::Binomial, rows, false, &mut rng));
+            for dropped in [None, Some(block.columns() - 1)] {
+                block.drop_columns(&dropped.into_iter().collect::<Vec<_>>());
+                let x = block.matrix().clone();
+                // Along the largest row the bound is reached, until columns are set aside.
+                let largest = (0..rows).max_by(|a, b| x.row(*a).norm().total_cmp(&x.row(*b).norm())).unwrap();
+                let along = x.row(largest).transpose();
+                let random = DVector::from_fn(x.ncols(), |_, _| rng.random_range(-1.0..1.0));
+                for step in [&along, &random] {
+                    let moved = (&x * step).amax();
+                    let by_columns = block.furthest(step.as_slice(), f64::INFINITY);
+                    let bound = block.furthest(step.as_slice(), 0.0);
+                    assert!(moved <= bound * (1.0 + 1e-12) && bound <= by_columns, "{moved} {bound} {by_columns}");
+                }
+                let reached = block.furthest(along.as_slice(), 0.0) / along.norm_squared();
+                assert!(dropped.is_some() || (reached - 1.0).abs() < 1e-12, "{reached}");
             }
         }
     }

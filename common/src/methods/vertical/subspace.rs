@@ -494,8 +494,9 @@ impl Shown {
             return 1.0;
         }
         let along = step.iter().skip(block.columns()).zip(&self.directions);
-        let furthest = along.map(|(step, direction)| step.abs() * direction.largest).sum::<f64>();
-        let furthest = furthest + block.furthest(&step.as_slice()[..block.columns()]);
+        let along = along.map(|(step, direction)| step.abs() * direction.largest).sum::<f64>();
+        let own = block.furthest(&step.as_slice()[..block.columns()], rows::SAFE * LONGEST_STEP - along);
+        let furthest = own + along;
         rows::first_length(block.rows(), (furthest, LONGEST_STEP), |start, moved| self.step(block, start, step, moved))
     }
 

@@ -238,7 +238,8 @@ impl Block {
     /// The share of a Newton step that is tried first. Where rows have run to probabilities of 0 and 1 a second
     /// derivative is rounding, and a step by it could go anywhere.
     fn first_length(&self, step: &DVector<f64>, most: f64) -> f64 {
-        rows::first_length(self.rows(), (self.furthest(step.as_slice()), most), |start, moved| {
+        let furthest = self.furthest(step.as_slice(), rows::SAFE * most);
+        rows::first_length(self.rows(), (furthest, most), |start, moved| {
             self.multiply(start, step.as_slice(), moved);
         })
     }
