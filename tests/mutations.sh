@@ -1145,6 +1145,9 @@ where=(-p fedreg-tests --test all)
 mutate "a basis without weights" common/src/methods/vertical/std_err.rs \
     's/kernels::append_scaled\(out, &column\.as_slice\(\)\[part\.clone\(\)\], &roots\);/out.extend_from_slice(&column.as_slice()[part.clone()]);let _ = &roots;/' many_rows
 where=(-p fedreg-common --lib)
+mutate "a step bounded by a row that is not the largest" common/src/methods/vertical/block.rs \
+    's/squares\.iter\(\)\.fold\(0\.0, \|most: f64, sum\| most\.max\(\*sum\)\)/squares[0]/' bounds_of_a_step
+mutate "a tail of the normal law from its other side" common/src/laws.rs 's/libm::erfc\(z \/ SQRT_2\)/libm::erfc(-z \/ SQRT_2)/' laws::
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

@@ -280,6 +280,14 @@ pub fn subtract(factor: f64, column: &[f64], values: &mut [f64]) {
     );
 }
 
+/// `sums += column * column`, row by row.
+pub fn add_squares(column: &[f64], sums: &mut [f64]) {
+    widest(
+        #[inline(always)]
+        || sums.iter_mut().zip(column).for_each(|(sum, x)| *sum += x * x),
+    );
+}
+
 /// `sums = a + b + c`, from the left; `c` may be missing.
 pub fn sum_of(a: &[f64], b: &[f64], c: Option<&[f64]>, sums: &mut [f64]) {
     widest(
@@ -427,6 +435,9 @@ mod tests {
             subtract(0.3, vector, &mut found);
             (0..rows).for_each(|row| expected[row] -= 0.3 * vector[row]);
             assert_eq!(bits(&found), bits(&expected), "differences of {rows} rows");
+            add_squares(other, &mut found);
+            (0..rows).for_each(|row| expected[row] += other[row] * other[row]);
+            assert_eq!(bits(&found), bits(&expected), "squares of {rows} rows");
             sum_of(vector, other, Some(column(0)), &mut found);
             (0..rows).for_each(|row| expected[row] = vector[row] + other[row] + column(0)[row]);
             assert_eq!(bits(&found), bits(&expected), "sums of {rows} rows");

@@ -266,16 +266,14 @@ impl Block {
     }
 
     fn longest_row(&self) -> f64 {
-        let starts: Vec<usize> = (0..self.rows()).step_by(STRIP_ROWS).collect();
-        let of_strip = |start: usize| {
-            let mut squares = [0.0; STRIP_ROWS];
-            let squares = &mut squares[..STRIP_ROWS.min(self.rows() - start)];
-            for j in 0..self.columns() {
-                squares.iter_mut().zip(&self.column(j)[start..]).for_each(|(sum, value)| *sum += value * value);
-            }
+        let starts: Vec<usize> = (0..self.rows()).step_by(BLOCK_ROWS).collect();
+        let of_block = |start: usize| {
+            let mut squares = [0.0; BLOCK_ROWS];
+            let squares = &mut squares[..BLOCK_ROWS.min(self.rows() - start)];
+            (0..self.columns()).for_each(|j| kernels::add_squares(&self.column(j)[start..], squares));
             squares.iter().fold(0.0, |most: f64, sum| most.max(*sum))
         };
-        starts.into_par_iter().map(of_strip).reduce(|| 0.0, f64::max).sqrt()
+        starts.into_par_iter().map(of_block).reduce(|| 0.0, f64::max).sqrt()
     }
 
     /// The outcome as this party sees it.
