@@ -1147,6 +1147,8 @@ mutate "a basis without weights" common/src/methods/vertical/std_err.rs \
 where=(-p fedreg-common --lib)
 mutate "a step bounded by a row that is not the largest" common/src/methods/vertical/block.rs \
     's/squares\.iter\(\)\.fold\(0\.0, \|most: f64, sum\| most\.max\(\*sum\)\)/squares[0]/' bounds_of_a_step
+mutate "the largest row of the first rows" common/src/methods/vertical/block.rs \
+    's/\(0\.\.self\.rows\(\)\)(\.step_by\(BLOCK_ROWS\)\.collect\(\);\n\s+let of_block)/(0..self.rows().min(1))$1/' bounds_of_a_step
 mutate "a tail of the normal law from its other side" common/src/laws.rs 's/libm::erfc\(z \/ SQRT_2\)/libm::erfc(-z \/ SQRT_2)/' laws::
 
 if ((run == 0)); then

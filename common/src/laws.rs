@@ -21,8 +21,8 @@ pub(crate) fn normal_beyond(z: f64) -> f64 {
     libm::erfc(z.abs() / SQRT_2)
 }
 
-/// The probability that a standard normal value lies above this one. Where bits of noise depend on it,
-/// [`crate::privacy::accountant::normal_tail`] has it: the same law by another sum, ten times as slow.
+/// The probability that a standard normal value lies above this one. Noise is calibrated by [`crate::privacy::accountant::normal_tail`], the
+/// same law by a slower sum, whose bits stay.
 pub(crate) fn normal_above(z: f64) -> f64 {
     0.5 * libm::erfc(z / SQRT_2)
 }

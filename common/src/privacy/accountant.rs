@@ -402,7 +402,7 @@ const FRACTION_FROM: f64 = 1.5;
 
 /// Upper tail `P(Z > x)` of the standard normal law, relatively accurate for large `x`.
 ///
-/// The error function of the usual crates is off by 1e-11, which is too much for the round trips promised here.
+/// The error function of `statrs` is off by 1e-11, which is too much for the round trips promised here.
 pub fn normal_tail(x: f64) -> f64 {
     if x >= FRACTION_FROM {
         return density(x) / (x + mills_fraction(x));

@@ -300,13 +300,14 @@ fn hasty() -> Patience {
 
 type Result2 = (Result<Driven<Toy>, Abort>, Result<Driven<Toy>, Abort>);
 
-/// For runs that come to their ends, however slow the machine is.
+/// For runs that come to their ends, with many lines where the machine is slow.
 fn steady() -> Patience {
     Patience { wait: Duration::from_secs(60), linger: Duration::from_secs(60), ..hasty() }
 }
 
-/// For runs on one line: a line that is opened again just when a party ends would take the notice of its end with it.
-fn one_line() -> Patience {
+/// For runs in which no line is taken for lost because nothing came on it: a busy machine keeps a thread waiting for longer than the
+/// silence of others, and a line that is given up just when its peer ends takes the last word with it.
+fn unhurried() -> Patience {
     Patience { silence: Duration::from_secs(20), ..steady() }
 }
 
@@ -341,7 +342,7 @@ fn words(result: Result<Driven<Toy>, Abort>) -> (Vec<Word>, bool) {
 #[test]
 fn a_clean_line_carries_a_session_to_its_end_at_both_sides() {
     for last in [1, 2, 5, 8] {
-        let (alice, bob) = both(&[], Toy::new(true, last), Toy::new(false, last));
+        let (alice, bob) = both_for(unhurried(), &[], Toy::new(true, last), Toy::new(false, last));
         let (alice, bob) = (words(alice), words(bob));
         assert!(alice.1 && bob.1);
         assert_eq!(alice.0.len() + bob.0.len(), last as usize + 1);
@@ -356,7 +357,13 @@ fn a_line_that_breaks_anywhere_gives_the_same_bits_as_a_clean_one() {
         for end in [0, 1] {
             for number in 0..3 {
                 for fault in [Fault::LoseAndBreak, Fault::BreakBehind, Fault::Twice, Fault::Stall] {
-                    let (alice, bob) = both(&[(end, number, fault)], Toy::new(true, last), Toy::new(false, last));
+                    // Only silence tells of a line that has stalled.
+                    let patience = match fault {
+                        Fault::Stall => Patience { silence: Duration::from_millis(400), ..steady() },
+                        _ => unhurried(),
+                    };
+                    let [alice, bob] = [true, false].map(|first| Toy::new(first, last));
+                    let (alice, bob) = both_for(patience, &[(end, number, fault)], alice, bob);
                     let run = (words(alice), words(bob));
                     assert!(run.0.1 && run.1.1, "{last} {end} {number} {fault:?}: not confirmed");
                     assert_eq!((run.0.0, run.1.0), clean, "{last} {end} {number} {fault:?}");
@@ -393,7 +400,7 @@ fn a_repeat_begets_no_further_repeats() {
         let (mut dialler, mut listener, network) = network(&[(0, 2, Fault::LoseAndBreak), (1, 3, Fault::LoseAndBreak)]);
         let (_a, mut never_a) = mpsc::channel(1);
         let (_b, mut never_b) = mpsc::channel(1);
-        let patience = one_line();
+        let patience = unhurried();
         let (alice_ends, bob_ends) = (ends(Role::Alice), ends(Role::Bob));
         let (alice, bob) = tokio::join!(
             drive(Toy::new(true, 31), &mut dialler, &alice_ends, &patience, &mut never_a, |_, _| {}),
@@ -511,17 +518,20 @@ fn a_wait_in_vain_ends_as_its_last_failure_and_a_proven_refusal_at_once() {
 fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
     let runtime = runtime();
     runtime.block_on(async {
-        let (mut dialler, mut listener, _) = network(&[]);
+        let (mut dialler, mut listener, network) = network(&[]);
         let (stop, mut stopped) = mpsc::channel(1);
         let (_b, mut never) = mpsc::channel(1);
         let mut slow = Toy::new(true, 9);
         slow.pause = Duration::from_millis(50);
-        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), one_line());
+        let (alice_ends, bob_ends, patience) = (ends(Role::Alice), ends(Role::Bob), unhurried());
         let (alice, bob, ()) = tokio::join!(
             drive(slow, &mut dialler, &alice_ends, &patience, &mut stopped, |_, _| {}),
             drive(Toy::new(false, 9), &mut listener, &bob_ends, &patience, &mut never, |_, _| {}),
             async {
-                sleep(Duration::from_millis(20)).await;
+                // Bob's first answer is what Alice computes with.
+                while network.sent[1].load(Ordering::SeqCst) == 0 {
+                    sleep(Duration::from_millis(1)).await;
+                }
                 stop.send(Abort::Interrupted(Role::Alice)).await.unwrap();
             }
         );
@@ -536,7 +546,7 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
 fn a_message_that_is_ahead_ends_both_sides_with_the_same_code() {
     let mut ahead = Toy::new(true, 9);
     ahead.expected = 5;
-    let (alice, bob) = both_for(one_line(), &[], ahead, Toy::new(false, 9));
+    let (alice, bob) = both_for(unhurried(), &[], ahead, Toy::new(false, 9));
     assert_eq!(alice.err().unwrap().exit(), Exit::Peer);
     assert_eq!(bob.err().unwrap().exit(), Exit::Peer);
 }
@@ -545,7 +555,7 @@ fn a_message_that_is_ahead_ends_both_sides_with_the_same_code() {
 fn a_panic_in_a_step_becomes_an_internal_error_at_both_sides() {
     let mut faulty = Toy::new(false, 9);
     faulty.panics_at = Some(2);
-    let (alice, bob) = both_for(one_line(), &[], Toy::new(true, 9), faulty);
+    let (alice, bob) = both_for(unhurried(), &[], Toy::new(true, 9), faulty);
     assert_eq!(bob.err().unwrap().exit(), Exit::Internal);
     assert_eq!(alice.err().unwrap().exit(), Exit::Internal);
 }
@@ -553,7 +563,8 @@ fn a_panic_in_a_step_becomes_an_internal_error_at_both_sides() {
 #[test]
 fn a_finished_party_answers_repeats_of_a_peer_that_lost_the_last_message() {
     // The last message of a run of four goes from bob to alice, and is lost with its line; bob is finished by then.
-    let (alice, bob) = both(&[(1, 1, Fault::LoseAndBreak)], Toy::new(true, 3), Toy::new(false, 3));
+    let lost = [(1, 1, Fault::LoseAndBreak)];
+    let (alice, bob) = both_for(unhurried(), &lost, Toy::new(true, 3), Toy::new(false, 3));
     let (alice, bob) = (alice.unwrap(), bob.unwrap());
     assert_eq!(alice.output.len(), 2);
     assert!(bob.confirmed && alice.confirmed);
@@ -728,7 +739,7 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
 #[test]
 fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
     // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
-    let patience = one_line();
+    let patience = unhurried();
     let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
     let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
     let clean = (words(clean.0).0, words(clean.1).0);

@@ -64,7 +64,7 @@ pub struct Block {
     other: Values,
     /// The largest value of each column, in size.
     largest: Vec<f64>,
-    /// The largest Euclidean norm of a row, or more where columns were set aside since a step asked for it.
+    /// No row has a larger Euclidean norm; computed when a step first asks for it, and kept where columns are set aside later.
     longest: OnceLock<f64>,
     /// Own predictions at the point of the last pass.
     eta: Values,

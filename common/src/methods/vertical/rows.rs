@@ -157,7 +157,7 @@ pub(super) fn fill(values: &mut [f64], of: impl Fn(usize) -> f64 + Sync) {
     });
 }
 
-/// A step that no bound lets go farther than this share of the most that it may go is within it: what is left is for rounding.
+/// A step that a bound keeps within this share of the most that it may go needs no look at its rows: the rest is for rounding.
 pub(super) const SAFE: f64 = 0.99;
 
 /// The share of a Newton step that is tried first, where `moved` gives by how much the whole step moves the linear predictors of some
