@@ -41,7 +41,7 @@ pub(crate) fn tables(run: &Run) -> anyhow::Result<Document> {
     }
     document.table(fits);
     let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let (many, p) = run.size((20_000, 100), (2000, 20));
+    let (many, p) = run.size((20_000, 100), (500, 20));
     let names = ["pivot", "refine", "geomed", "cmedian", "trimmed", "filter"];
     let mut table = Table::new(
         format!("Seconds of a consolidation of estimates of {p} coefficients, two fifths of them lies"),
