@@ -529,9 +529,12 @@ fn an_interrupt_ends_both_sides_with_its_reason_even_in_the_middle_of_a_step() {
             drive(Toy::new(false, 9), &mut listener, &bob_ends, &patience, &mut never, |_, _| {}),
             async {
                 // Bob's first answer is what Alice computes with.
-                while network.sent[1].load(Ordering::SeqCst) == 0 {
-                    sleep(Duration::from_millis(1)).await;
-                }
+                let answered = async {
+                    while network.sent[1].load(Ordering::SeqCst) == 0 {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                };
+                timeout(Duration::from_secs(60), answered).await.expect("bob does not answer");
                 stop.send(Abort::Interrupted(Role::Alice)).await.unwrap();
             }
         );
@@ -738,7 +741,7 @@ fn a_message_that_comes_in_many_parts_is_new_all_the_time() {
 
 #[test]
 fn a_line_that_breaks_while_both_work_ahead_gives_the_same_bits() {
-    // No line is taken for lost for its silence: what is not said on one that was opened again in the middle of the work never is.
+    // What is not said on a line that was opened again in the middle of the work never is.
     let patience = unhurried();
     let toy = |first| Toy { works: Duration::from_millis(100), ..Toy::new(first, 3) };
     let clean = both(&[], Toy::new(true, 3), Toy::new(false, 3));
