@@ -236,7 +236,9 @@ pub(super) fn product(column: &[u64], vector: [&[u32]; 3]) -> [u64; 3] {
         #[inline(always)]
         || {
             let (some, left) = column.as_chunks::<SIDE>();
-            let [(p, p_left), (q, q_left), (r, r_left)] = vector.map(|residues| residues.as_chunks::<SIDE>());
+            // What is left of both must be of the same rows.
+            let [(p, p_left), (q, q_left), (r, r_left)] =
+                vector.map(|residues| residues[..column.len()].as_chunks::<SIDE>());
             let mut parts = [[0_u64; SIDE]; 3];
             for (((words, p), q), r) in some.iter().zip(p).zip(q).zip(r) {
                 for at in 0..SIDE {
@@ -271,7 +273,9 @@ pub(super) fn fixed_product(
             // Residues between minus and plus half of a prime: a sum of products is below 2^53.
             let of = |value: f64, at: usize| value - ((value * inverses[at] + ROUND) - ROUND) * primes[at];
             let (some, left) = column.as_chunks::<SIDE>();
-            let [(p, p_left), (q, q_left), (r, r_left)] = vector.map(|residues| residues.as_chunks::<SIDE>());
+            // What is left of both must be of the same rows.
+            let [(p, p_left), (q, q_left), (r, r_left)] =
+                vector.map(|residues| residues[..column.len()].as_chunks::<SIDE>());
             let mut parts = [[0.0; SIDE]; 3];
             let mut within = true;
             for (((values, p), q), r) in some.iter().zip(p).zip(q).zip(r) {

@@ -55,9 +55,9 @@ impl Sum {
         }
     }
 
-    /// Adds the products of columns with one vector.
+    /// Adds the products of columns with one vector, which may be the first column of several.
     fn add_products(&mut self, columns: &Elements, count: usize, vector: &Elements, rows: usize) {
-        let vector = Vector::integers(vector);
+        let vector = Vector::integers(vector, rows);
         let product = |at: usize| {
             let (half, column) = (at / count, at % count);
             lanes::product(&columns.half(half)[column * rows..(column + 1) * rows], vector.half(half))
@@ -122,11 +122,11 @@ struct Vector<T> {
 }
 
 impl Vector<u32> {
-    fn integers(vector: &Elements) -> Vector<u32> {
-        let rows = vector.count();
+    /// Of the first rows.
+    fn integers(vector: &Elements, rows: usize) -> Vector<u32> {
         let mut residues = vec![0; rows * vector.width().primes().len()];
         for (prime, residues) in residues.chunks_exact_mut(rows.max(1)).enumerate() {
-            lanes::unpack_integers(vector.half(prime / 3), prime % 3, residues);
+            lanes::unpack_integers(&vector.half(prime / 3)[..rows], prime % 3, residues);
         }
         Vector { residues, rows }
     }

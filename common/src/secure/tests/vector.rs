@@ -203,7 +203,11 @@ fn products_with_a_shared_vector_are_exact() {
 
 #[test]
 fn weighted_tables_are_exact_whichever_block_is_smaller() {
-    for (rows, left, right) in [(5, 2, 3), (5, 3, 2), (2049, 1, 1), (4100, 3, 4), (2048, 2, 1)] {
+    // One column against one, whatever the rows leave beyond whole groups of eight: the exchanged block has a column more.
+    let single = (1..=17).chain([401, 2061]).map(|rows| (rows, 1, 1));
+    let shapes =
+        [(5, 2, 3), (5, 3, 2), (2049, 1, 1), (4100, 3, 4), (2048, 2, 1), (403, 2, 1), (403, 1, 2), (403, 1, 3)];
+    for (rows, left, right) in shapes.into_iter().chain(single) {
         let mut roles = Roles::new();
         let (x, z) = (block(rows, left + 1, 1), block(rows, right, 2));
         let table = roles.table(Shape { width: Width::Two, bits: 30, rows, left: left + 1, right }, &x, &z);
