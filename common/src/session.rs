@@ -146,6 +146,15 @@ pub enum Abort {
         /// What it forbids, without data.
         what: String,
     },
+    /// With what earlier runs let open, more would be open than the policy allows. What these runs were is for the local terminal: they may
+    /// have been with others.
+    #[error("refused by the policy of {who}: {what}")]
+    Spent {
+        /// Whose policy.
+        who: Role,
+        /// What would be open, and what was.
+        what: String,
+    },
     /// A certificate or a name was refused, here or at the peer.
     #[error("{0}")]
     Refused(String),
@@ -288,7 +297,15 @@ impl Abort {
             }
             Abort::Unwritten(_) => format!("{own} could not write a file; the reason is shown there only"),
             Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
+            Abort::Ledger(error) if error.exit() == Exit::CannotWrite => {
+                format!("{own} could not write its privacy ledger; the reason is shown there only")
+            }
             Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
+            Abort::Spent { who, .. } => {
+                format!(
+                    "refused by the policy of {who}: more would be open of its data set than it allows; the figures are shown there only"
+                )
+            }
             other @ (Abort::Peer { .. }
             | Abort::Data(_)
             | Abort::Study { .. }
@@ -305,7 +322,11 @@ impl Abort {
         match self {
             Abort::Peer { .. } => Exit::Peer,
             Abort::Data(_) | Abort::OwnData(_) => Exit::Data,
-            Abort::Study { .. } | Abort::Policy { .. } | Abort::Refused(_) | Abort::Changed { .. } => Exit::Refused,
+            Abort::Study { .. }
+            | Abort::Policy { .. }
+            | Abort::Spent { .. }
+            | Abort::Refused(_)
+            | Abort::Changed { .. } => Exit::Refused,
             Abort::Ledger(error) => error.exit(),
             Abort::Unwritten(_) => Exit::CannotWrite,
             Abort::Bug(_) => Exit::Internal,
@@ -328,10 +349,11 @@ mod tests {
             Abort::Unwritten(secret.to_string()),
             Abort::Bug(secret.to_string()),
             Abort::Changed { run: secret.to_string() },
+            Abort::Spent { who: Role::Alice, what: secret.to_string() },
         ] {
             let sentence = abort.sentence_for_peer(Role::Alice);
             assert!(abort.to_string().contains(secret) && !sentence.contains(secret), "{sentence}");
-            assert!(sentence.ends_with("the reason is shown there only"), "{sentence}");
+            assert!(sentence.ends_with("shown there only"), "{sentence}");
         }
     }
 }

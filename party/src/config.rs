@@ -331,11 +331,12 @@ pub struct PolicyTerms {
     /// Whether an outcome that this party holds alone may leave: every value of it, or within partial predictions.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub allow_outcome: bool,
-    /// Bits of entropy that an own two-valued column needs for each number that opens about it in sealed mode; 64 if absent. This limit
-    /// and the three below protect this party's own rows, so that this party may also loosen them.
+    /// Bits of entropy that an own column of few different values needs for each product that opens about it in sealed mode; 64 if absent.
+    /// This limit and the three below protect this party's own rows, so that this party may also loosen them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_entropy_bits: Option<f64>,
-    /// Rows that the rarer value of an own two-valued column needs in sealed mode; 10 if absent.
+    /// Rows that the rarer value of an own two-valued column needs in sealed mode, and rows that must differ from a value which more than
+    /// half of the rows have; 10 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_level_rows: Option<u64>,
     /// Rows for each column of all parties in sealed mode; 10 if absent.
@@ -825,6 +826,10 @@ mod tests {
             "`listen, connect` are both missing: one party listens, the other connects"
         );
         assert!(complaint("study = ").starts_with("@/alice.toml: TOML parse error at line 1"));
+        for secret in ["file = \"postgres://u:geheim@h/x\n", "\nfile = \"host=db password=geheim\n"] {
+            let sentence = complaint(secret);
+            assert!(sentence.contains("TOML parse error at line") && !sentence.contains("geheim"), "{sentence}");
+        }
         let nowhere = Overrides { config: Some("/nowhere/alice.toml".into()), ..Overrides::default() };
         let error = Config::load(Role::Alice, &nowhere).unwrap_err();
         assert_eq!(error.to_string(), "cannot read /nowhere/alice.toml");

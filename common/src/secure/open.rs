@@ -3,6 +3,7 @@
 //! A table is exact, and so are gradients: with few rows, or too many numbers, they can be solved for single values. Each limit is
 //! a number that a party's own file may loosen for its own rows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The limits of a party.
@@ -10,7 +11,7 @@ use std::fmt;
 pub struct Limits {
     /// Bits of entropy that a two-valued column must have for each number that opens about it.
     pub entropy_bits: f64,
-    /// Rows that the rarer value of a two-valued column must have.
+    /// Rows that the rarer value of a two-valued column must have, and rows that must differ from a value which more than half have.
     pub level_rows: u64,
     /// Rows for each column of all parties.
     pub rows_per_column: u64,
@@ -45,6 +46,15 @@ impl fmt::Display for Rows {
     }
 }
 
+/// How many numbers open about one column of a party.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Products of the column with others that the other side knows, and its sum where that opens.
+    pub products: u64,
+    /// These, and of a binomial or poisson fit its part of the gradients and of the weighted products.
+    pub all: u64,
+}
+
 /// Why nothing may open.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -68,6 +78,43 @@ pub enum Refusal {
         entropy: f64,
         /// What it needs.
         needed: f64,
+    },
+    /// A column of few different values could be solved for: exit 65.
+    #[error(
+        "column `{column}` has {values} different values in {rows} of {which}: {entropy:.0} bits, and {needed:.0} are needed for the \
+         {numbers} numbers that open of it"
+    )]
+    Levels {
+        /// Its name.
+        column: String,
+        /// Which rows.
+        which: Rows,
+        /// Different values.
+        values: u64,
+        /// How many rows.
+        rows: u64,
+        /// Numbers that open of the column.
+        numbers: u64,
+        /// What the column has.
+        entropy: f64,
+        /// What it needs.
+        needed: f64,
+    },
+    /// Nearly all rows share a value, and the few others could be solved for: exit 65.
+    #[error(
+        "column `{column}` has the same value in all but {differ} of {which}: {needed} must differ from it, as {numbers} numbers open of it"
+    )]
+    Sparse {
+        /// Its name.
+        column: String,
+        /// Which rows.
+        which: Rows,
+        /// Rows of other values.
+        differ: u64,
+        /// Numbers that open of the column.
+        numbers: u64,
+        /// What is needed.
+        needed: u64,
     },
     /// A value that too few rows share: exit 65.
     #[error("column `{column}` has {rarer} rows of its rarer value among {which}, at least {needed} are needed")]
@@ -150,17 +197,54 @@ pub fn rarer_value(column: &[f64], weights: Option<&[f64]>) -> Option<u64> {
     if !column.iter().all(|value| *value == first || *value == second) {
         return None;
     }
+    Some(rows_with(column, weights, |value| value == first).min(rows_with(column, weights, |value| value == second)))
+}
+
+/// Rows whose value passes. With weights they are effective rows, and no more of all effective rows than their share of the weight.
+fn rows_with(column: &[f64], weights: Option<&[f64]>, passes: impl Fn(f64) -> bool) -> u64 {
     let Some(weights) = weights else {
-        let firsts = column.iter().filter(|value| **value == first).count() as u64;
-        return Some(firsts.min(column.len() as u64 - firsts));
+        return column.iter().filter(|value| passes(**value)).count() as u64;
     };
     let (rows, whole) = (effective_rows(weights), weights.iter().sum::<f64>());
-    let of = |value: f64| {
-        let weights: Vec<f64> = column.iter().zip(weights).filter(|(x, _)| **x == value).map(|(_, w)| *w).collect();
-        let share = weights.iter().sum::<f64>() / whole;
-        effective_rows(&weights).min((rows as f64 * share * (1.0 + 1e-9)).floor() as u64)
+    let weights: Vec<f64> = column.iter().zip(weights).filter(|(x, _)| passes(**x)).map(|(_, w)| *w).collect();
+    let share = weights.iter().sum::<f64>() / whole;
+    effective_rows(&weights).min((rows as f64 * share * (1.0 + 1e-9)).floor() as u64)
+}
+
+/// How many rows differ from the value that has more than half of the rows, or of the weight; none where no value has that (Boyer and
+/// Moore 1991).
+pub fn beside_majority(column: &[f64], weights: Option<&[f64]>) -> Option<u64> {
+    let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
+    let (mut candidate, mut lead) = (*column.first()?, 0.0);
+    for (row, value) in column.iter().enumerate() {
+        match *value == candidate {
+            true => lead += weight(row),
+            false if lead < weight(row) => (candidate, lead) = (*value, weight(row) - lead),
+            false => lead -= weight(row),
+        }
+    }
+    let of = |passes: &dyn Fn(f64) -> bool| -> f64 {
+        column.iter().enumerate().filter(|(_, value)| passes(**value)).map(|(row, _)| weight(row)).sum()
     };
-    Some(of(first).min(of(second)))
+    let has_majority = of(&|value| value == candidate) > of(&|value| value != candidate);
+    has_majority.then(|| rows_with(column, weights, |value| value != candidate))
+}
+
+/// Different values of a column and the bits of the best code for which rows have which, where the values are no more than the root of the
+/// rows; none for another column. With weights a value counts by its share of the weight, and rows as the effective ones.
+pub fn few_values(column: &[f64], weights: Option<&[f64]>) -> Option<(u64, f64)> {
+    let mut values: BTreeMap<u64, f64> = BTreeMap::new();
+    for (row, value) in column.iter().enumerate() {
+        // -0 and 0 are one value.
+        *values.entry((value + 0.0).to_bits()).or_insert(0.0) += weights.map_or(1.0, |weights| weights[row]);
+        if values.len() * values.len() > column.len() {
+            return None;
+        }
+    }
+    let (whole, rows) = (values.values().sum::<f64>(), weights.map_or(column.len() as u64, effective_rows));
+    let bits = |share: f64| if share > 0.0 { -share * share.log2() } else { 0.0 };
+    let entropy = rows as f64 * values.values().map(|weight| bits(weight / whole)).sum::<f64>();
+    Some((values.len() as u64, entropy))
 }
 
 /// Bits of the best code for which rows have the rarer value: `n h2(k / n)`.
@@ -183,41 +267,81 @@ impl Limits {
         Ok(())
     }
 
-    /// Own two-valued columns, of each of which `numbers` open: one for each column of the peer, and what a mode opens beside.
+    /// Own columns, of each of which so many numbers open. One of few different values needs entropy for each product, and where more than
+    /// half of the rows share a value, so many others must differ from it that what opens is within [`Limits::opened_share`] of them: with the
+    /// values that are known left out, few unknown ones follow from more equations than these (sparse recovery: Candes, Romberg, Tao 2006).
     ///
     /// # Errors
-    /// [`Refusal::Entropy`] or [`Refusal::Rare`], for the first column.
+    /// [`Refusal::Entropy`], [`Refusal::Rare`], [`Refusal::Levels`] or [`Refusal::Sparse`], for the first column.
     pub fn columns<'a>(
         &self,
         which: Rows,
         columns: impl Iterator<Item = (&'a str, &'a [f64])>,
         weights: Option<&[f64]>,
-        numbers: u64,
+        numbers: Numbers,
     ) -> Result<(), Refusal> {
-        let needed = self.entropy_bits * numbers as f64;
         for (name, values) in columns {
-            let Some(rarer) = rarer_value(values, weights) else { continue };
-            let rows = weights.map_or(values.len() as u64, effective_rows);
-            if rarer < self.level_rows {
-                return Err(Refusal::Rare { column: name.to_string(), which, rarer, needed: self.level_rows });
-            }
-            let entropy = entropy(rows, rarer);
-            if !(entropy >= needed) {
-                return Err(Refusal::Entropy {
-                    column: name.to_string(),
-                    which,
-                    rarer,
-                    rows,
-                    numbers,
-                    entropy,
-                    needed,
-                });
+            match rarer_value(values, weights) {
+                Some(rarer) => self.two_valued(which, name, values, weights, rarer, numbers.products)?,
+                None => self.of_more_values(which, name, values, weights, numbers)?,
             }
         }
         Ok(())
     }
 
-    /// Every fold and its complement: rows against columns of all parties, and two-valued columns as [`Limits::columns`] has them. `folds`
+    /// Rows that must differ from a value of a column which more than half of the rows have.
+    pub fn differing(&self, numbers: Numbers) -> u64 {
+        ((numbers.all as f64 / self.opened_share).ceil() as u64).max(self.level_rows)
+    }
+
+    fn two_valued(
+        &self,
+        which: Rows,
+        name: &str,
+        values: &[f64],
+        weights: Option<&[f64]>,
+        rarer: u64,
+        numbers: u64,
+    ) -> Result<(), Refusal> {
+        let (column, rows) = (name.to_string(), weights.map_or(values.len() as u64, effective_rows));
+        if rarer < self.level_rows {
+            return Err(Refusal::Rare { column, which, rarer, needed: self.level_rows });
+        }
+        let (entropy, needed) = (entropy(rows, rarer), self.entropy_bits * numbers as f64);
+        if !(entropy >= needed) {
+            return Err(Refusal::Entropy { column, which, rarer, rows, numbers, entropy, needed });
+        }
+        Ok(())
+    }
+
+    fn of_more_values(
+        &self,
+        which: Rows,
+        name: &str,
+        values: &[f64],
+        weights: Option<&[f64]>,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        let column = || name.to_string();
+        if let Some(differ) = beside_majority(values, weights) {
+            let needed = self.differing(numbers);
+            // A constant tells nothing.
+            if differ < needed && values.iter().any(|value| *value != values[0]) {
+                return Err(Refusal::Sparse { column: column(), which, differ, numbers: numbers.all, needed });
+            }
+        }
+        let Some((different, entropy)) = few_values(values, weights).filter(|(different, _)| *different > 1) else {
+            return Ok(());
+        };
+        let (rows, numbers) = (weights.map_or(values.len() as u64, effective_rows), numbers.products);
+        let needed = self.entropy_bits * numbers as f64;
+        if !(entropy >= needed) {
+            return Err(Refusal::Levels { column: column(), which, values: different, rows, numbers, entropy, needed });
+        }
+        Ok(())
+    }
+
+    /// Every fold and its complement: rows against columns of all parties, and each column as [`Limits::columns`] has it. `folds`
     /// has the fold of each row, from 1 to `count`.
     ///
     /// # Errors
@@ -228,7 +352,7 @@ impl Limits {
         count: u32,
         columns: &[(&'a str, &[f64])],
         weights: Option<&[f64]>,
-        [both, numbers]: [u64; 2],
+        (both, numbers): (u64, Numbers),
     ) -> Result<(), Refusal> {
         for fold in 1..=count {
             for which in [Rows::Fold(fold), Rows::Without(fold)] {

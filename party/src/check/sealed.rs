@@ -424,7 +424,8 @@ impl Forecast<'_> {
     }
 
     fn policy(&self) -> Vec<String> {
-        let Limits { entropy_bits, level_rows, rows_per_column, opened_share } = self.config.policy.limits();
+        let limits = self.config.policy.limits();
+        let Limits { entropy_bits, level_rows, rows_per_column, opened_share } = limits;
         let columns = self.alice + self.bob;
         let about = self.sizes.about_column(self.role);
         let several = self.study.is_of_several();
@@ -436,8 +437,15 @@ impl Forecast<'_> {
             ),
             format!("at least {level_rows} rows with the rarer value of a two-valued column"),
             format!(
-                "at least {entropy_bits} bits of entropy in a two-valued column for each of the {about} numbers that open of it: {} are needed here",
-                entropy_bits * about as f64
+                "of a column that has one value in more than half of the rows at least {} rows with others: {} numbers open of a column",
+                limits.differing(about),
+                about.all
+            ),
+            format!(
+                "at least {entropy_bits} bits of entropy in a column of few different values for each of the {} products that open of it: {} \
+                 are needed here",
+                about.products,
+                entropy_bits * about.products as f64
             ),
             format!(
                 "at most {} % of the unknown values may open as numbers, over all runs: {} of {} here; {}",

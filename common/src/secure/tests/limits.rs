@@ -1,7 +1,9 @@
 //! Budgets and limits.
 
 use crate::secure::budget;
-use crate::secure::open::{Earlier, Limits, Refusal, Rows, effective_rows, entropy, rarer_value};
+use crate::secure::open::{
+    Earlier, Limits, Numbers, Refusal, Rows, beside_majority, effective_rows, entropy, few_values, rarer_value,
+};
 use crate::secure::ring::{LARGEST_FIXED, Width};
 
 #[test]
@@ -53,11 +55,15 @@ fn coded(rows: usize, ones: usize, values: [f64; 2]) -> Vec<f64> {
     (0..rows).map(|row| values[usize::from(row < ones)]).collect()
 }
 
+fn products(products: u64) -> Numbers {
+    Numbers { products, all: products }
+}
+
 #[test]
 fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
     let limits = Limits::default();
     let of = |rows: usize, ones: usize, numbers: u64| {
-        limits.columns(Rows::All, [("sex", &coded(rows, ones, [7.5, -1.0])[..])].into_iter(), None, numbers)
+        limits.columns(Rows::All, [("sex", &coded(rows, ones, [7.5, -1.0])[..])].into_iter(), None, products(numbers))
     };
     // 100 rows, half of them: 100 bits, for one number 64 are needed, for two 128.
     assert_eq!(of(100, 50, 1), Ok(()));
@@ -72,9 +78,81 @@ fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
     assert_eq!(of(10_000, 10_000 - 9, 1), rare());
     // Loosened by the party itself.
     let loose = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
-    assert_eq!(loose.columns(Rows::All, [("sex", &coded(50, 1, [0.0, 1.0])[..])].into_iter(), None, 9), Ok(()));
+    assert_eq!(
+        loose.columns(Rows::All, [("sex", &coded(50, 1, [0.0, 1.0])[..])].into_iter(), None, products(9)),
+        Ok(())
+    );
     let many = (0..50).map(f64::from).collect::<Vec<_>>();
-    assert_eq!(limits.columns(Rows::All, [("age", &many[..]), ("one", &[1.0; 50][..])].into_iter(), None, 9), Ok(()));
+    assert_eq!(
+        limits.columns(Rows::All, [("age", &many[..]), ("one", &[1.0; 50][..])].into_iter(), None, products(9)),
+        Ok(())
+    );
+}
+
+#[test]
+fn few_rows_beside_a_value_that_most_rows_share_are_found_with_and_without_weights() {
+    let costs = |rows: usize, of: usize| (0..rows).map(|row| if row < of { 3.5 + row as f64 } else { 0.0 }).collect();
+    let column: Vec<f64> = costs(600, 2);
+    assert_eq!(beside_majority(&column, None), Some(2));
+    assert_eq!(beside_majority(&costs(600, 299), None), Some(299));
+    assert_eq!(beside_majority(&costs(600, 300), None), None);
+    assert_eq!([beside_majority(&[4.0; 7], None), beside_majority(&[], None)], [Some(0), None]);
+    // Whichever order the rows have.
+    let mixed: Vec<f64> = (0..700).map(|row| if row % 7 < 3 { row as f64 } else { -1.0 }).collect();
+    assert_eq!(beside_majority(&mixed, None), Some(300));
+    // Half of the rows differ, and nearly all of the weight lies on two of them; or on the zeros.
+    let half: Vec<f64> = costs(600, 300);
+    let on_two: Vec<f64> = (0..600).map(|row| if row < 2 { 1.0 } else { 1e-9 }).collect();
+    assert_eq!(beside_majority(&half, Some(&on_two)), None);
+    let on_zeros: Vec<f64> = (0..600).map(|row| if row < 2 || row >= 300 { 1.0 } else { 1e-9 }).collect();
+    assert_eq!(beside_majority(&half, Some(&on_zeros)), Some(2));
+    assert_eq!(beside_majority(&half, Some(&[0.3; 600])), None);
+
+    let limits = Limits { entropy_bits: 0.0, ..Limits::default() };
+    let of = |column: &[f64], weights: Option<&[f64]>, numbers| {
+        limits.columns(Rows::All, [("cost", column)].into_iter(), weights, numbers)
+    };
+    let refused = |differ, numbers, needed| {
+        Err(Refusal::Sparse { column: "cost".to_string(), which: Rows::All, differ, numbers, needed })
+    };
+    assert_eq!(of(&column, None, products(3)), refused(2, 3, 10));
+    assert_eq!(of(&costs(600, 9), None, products(1)), refused(9, 1, 10));
+    assert_eq!(of(&costs(600, 10), None, products(5)), Ok(()));
+    // Twice as many as open, gradients and weighted products among them.
+    assert_eq!(of(&costs(600, 11), None, products(6)), refused(11, 6, 12));
+    assert_eq!(of(&costs(600, 39), None, Numbers { products: 6, all: 20 }), refused(39, 20, 40));
+    assert_eq!(of(&costs(600, 40), None, Numbers { products: 6, all: 20 }), Ok(()));
+    assert_eq!(of(&half, Some(&on_zeros), products(3)), refused(2, 3, 10));
+    let loose = Limits { level_rows: 0, opened_share: 1e6, ..limits };
+    assert_eq!(loose.columns(Rows::All, [("cost", &column[..])].into_iter(), None, products(9)), Ok(()));
+}
+
+#[test]
+fn one_value_more_does_not_free_a_column_from_its_entropy() {
+    // Sixty ones of 600, of which one is a two: 281 bits and what tells the two from the ones.
+    let column: Vec<f64> = (0..600).map(|row| f64::from(row < 60) + f64::from(row == 0)).collect();
+    let share = |k: f64| -k / 600.0 * (k / 600.0).log2();
+    let (values, bits) = few_values(&column, None).unwrap();
+    assert_eq!(values, 3);
+    assert!((bits - 600.0 * (share(540.0) + share(59.0) + share(1.0))).abs() < 1e-9 && bits > entropy(600, 60));
+    assert!((few_values(&column, Some(&[0.7; 600])).unwrap().1 - bits).abs() < 1e-9);
+    let light: Vec<f64> = (0..600).map(|row| if row == 0 { 1e-9 } else { 1.0 }).collect();
+    assert!((few_values(&column, Some(&light)).unwrap().1 - entropy(599, 59)).abs() < 1e-3);
+    // As many values as the root of the rows, and one more; -0 is 0.
+    let of = |values: usize| (0..100).map(|row| (row % values) as f64).collect::<Vec<f64>>();
+    assert!(matches!(few_values(&of(10), None), Some((10, bits)) if (bits - 100.0 * 10_f64.log2()).abs() < 1e-9));
+    assert_eq!(few_values(&of(11), None), None);
+    assert_eq!(few_values(&[0.0, -0.0, 0.0, 0.0], None), Some((1, 0.0)));
+
+    let limits = Limits::default();
+    let columns = |numbers| limits.columns(Rows::All, [("visits", &column[..])].into_iter(), None, products(numbers));
+    assert_eq!(columns(4), Ok(()));
+    let refused = columns(5).unwrap_err();
+    assert!(matches!(refused, Refusal::Levels { values: 3, rows: 600, numbers: 5, .. }), "{refused}");
+    assert_eq!(
+        refused.to_string(),
+        "column `visits` has 3 different values in 600 of the rows: 289 bits, and 320 are needed for the 5 numbers that open of it"
+    );
 }
 
 #[test]
@@ -87,8 +165,9 @@ fn rows_of_tiny_weight_do_not_stand_for_rows() {
     let half: Vec<f64> = (0..1000).map(|row| if row % 2 == 0 { 1.0 } else { 0.5 }).collect();
     assert_eq!(effective_rows(&half), 900);
     let limits = Limits::default();
-    let of =
-        |column: &[f64], weights: &[f64]| limits.columns(Rows::All, [("sex", column)].into_iter(), Some(weights), 3);
+    let of = |column: &[f64], weights: &[f64]| {
+        limits.columns(Rows::All, [("sex", column)].into_iter(), Some(weights), products(3))
+    };
     let column = coded(1000, 500, [0.0, 1.0]);
     assert_eq!((rarer_value(&column, Some(&[0.7; 1000])), of(&column, &[0.7; 1000])), (Some(500), Ok(())));
     // All rows of one value weigh next to nothing, or but one of them.
@@ -98,12 +177,12 @@ fn rows_of_tiny_weight_do_not_stand_for_rows() {
     assert!(matches!(of(&column, &but_one), Err(Refusal::Rare { rarer: 0 | 1, .. })));
     let folds: Vec<u32> = (0..1000).map(|row| 1 + (row / 500) as u32).collect();
     let light: Vec<f64> = (0..1000).map(|row| if row > 0 && row < 500 { 1e-9 } else { 1.0 }).collect();
-    let few = limits.folds(&folds, 2, &[], Some(&light), [4, 3]);
+    let few = limits.folds(&folds, 2, &[], Some(&light), (4, products(3)));
     assert_eq!(few, Err(Refusal::Rows { which: Rows::Fold(1), rows: 1, columns: 4, needed: 40 }));
     // A party that loosens every limit still needs rows of some weight in every fold.
     let loose = Limits { entropy_bits: 0.0, level_rows: 0, rows_per_column: 0, ..limits };
     let empty: Vec<f64> = (0..1000).map(|row| f64::from(row >= 500)).collect();
-    assert!(matches!(loose.folds(&folds, 2, &[], Some(&empty), [4, 3]), Err(Refusal::Rows { rows: 0, .. })));
+    assert!(matches!(loose.folds(&folds, 2, &[], Some(&empty), (4, products(3))), Err(Refusal::Rows { rows: 0, .. })));
 }
 
 #[test]
@@ -132,9 +211,13 @@ fn every_fold_and_its_complement_meet_the_limits() {
     let limits = Limits::default();
     let column: Vec<f64> = (0..600).map(|row| f64::from(row % 2 == 0)).collect();
     let folds = |of: fn(usize) -> u32| (0..600).map(of).collect::<Vec<u32>>();
-    assert_eq!(limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[("sex", &column[..])], None, [4, 3]), Ok(()));
+    assert_eq!(
+        limits.folds(&folds(|row| 1 + (row / 200) as u32), 3, &[("sex", &column[..])], None, (4, products(3))),
+        Ok(())
+    );
     // One row in a fold of its own.
-    let one = limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[("sex", &column[..])], None, [4, 3]);
+    let one =
+        limits.folds(&folds(|row| if row == 17 { 2 } else { 1 }), 2, &[("sex", &column[..])], None, (4, products(3)));
     assert_eq!(one, Err(Refusal::Rows { which: Rows::Without(1), rows: 1, columns: 4, needed: 40 }));
     // Folds that separate the values leave none two-valued; nearly so is refused.
     let nearly = limits.folds(
@@ -142,7 +225,7 @@ fn every_fold_and_its_complement_meet_the_limits() {
         2,
         &[("sex", &column[..])],
         None,
-        [4, 3],
+        (4, products(3)),
     );
     assert!(matches!(nearly, Err(Refusal::Rare { which: Rows::Fold(1), rarer: 5, .. })), "{nearly:?}");
 }

@@ -11,12 +11,12 @@ use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
 use crate::secure::kernel::CLASSES;
-use crate::secure::open::{Limits, Refusal as Limit, Rows, effective_rows};
+use crate::secure::open::{Limits, Numbers, Refusal as Limit, Rows, effective_rows};
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{RowShape, Shape, Side, VectorShape};
 use crate::secure::ring::Width;
 use crate::session::Abort;
-use crate::study::{Study, Vertical};
+use crate::study::{HeldBy, Study, Vertical};
 
 /// Gradients of a binomial or poisson fit for which a party must have room at each lambda: a path of 100 lambdas takes about 3 at each,
 /// one of 50 up to 4 as a rule. Fits that take more end where the limits are reached.
@@ -278,15 +278,24 @@ impl Sizes {
     }
 
     /// Numbers that open of one column: with every column of the peer and with the outcome; its sum too with weights, and of Bob's columns
-    /// with folds.
-    pub fn about_column(&self, role: Role) -> u64 {
+    /// with folds. A binomial or poisson fit opens weighted products with the same columns beside, and its part of each gradient.
+    pub fn about_column(&self, role: Role) -> Numbers {
         let (own, other, sums) = match self.leads(role) {
             true => (self.alice, self.bob, self.weighted),
             false => (self.bob, self.alice, self.weighted || self.folds > 0),
         };
-        // For sub-models with the own columns too, the column itself among them, and its mean.
-        let factor = if self.opens_factor(role) { own as u64 + 1 } else { 0 };
-        (other as u64).saturating_add(1).saturating_add(u64::from(sums)).saturating_add(factor)
+        // With a penalty and for sub-models with the own columns too, the column itself among them, and its mean.
+        let has_factor = self.opens_factor(role) || self.lambdas.is_some() && !self.leads(role);
+        let factor = if has_factor { own as u64 + 1 } else { 0 };
+        let products = (other as u64).saturating_add(1).saturating_add(u64::from(sums)).saturating_add(factor);
+        let later = match self.family {
+            Family::Gaussian => 0,
+            Family::Binomial | Family::Poisson => {
+                let weighted = if self.inference { other as u64 + 1 } else { 0 };
+                self.fewest_gradients().saturating_add(weighted)
+            }
+        };
+        Numbers { products, all: products.saturating_add(later) }
     }
 }
 
@@ -304,25 +313,44 @@ pub fn allowed(prepared: &Prepared, others: &[usize], before: Before) -> Result<
     let peer_columns = others.iter().sum();
     let (alice, bob) = if study.is_first(role) { (own, peer_columns) } else { (peer_columns, own) };
     let sizes = Sizes::new(study, block.rows(), alice, bob).of_several(study, role, others);
-    countable(sizes.family, encoded)?;
+    countable(study, encoded)?;
     holds_range(&sizes)?;
-    within_limits(role, &prepared.policy.limits, &sizes, encoded, peer_columns, before)
+    within_limits(study, role, &prepared.policy.limits, &sizes, (encoded, peer_columns), before)
 }
 
-/// Outcomes for which the likelihood of a family follows from sums alone.
-pub(super) fn countable(family: Family, encoded: &Encoded) -> Result<(), Abort> {
+/// Outcomes for which the likelihood of a family follows from sums alone, and to which there is something to fit: found here, where others
+/// are not told what is wrong with it.
+pub(super) fn countable(study: &Study<Vertical>, encoded: &Encoded) -> Result<(), Abort> {
+    let family = study.method.family;
     let of = |y: f64| match family {
         Family::Gaussian => true,
         // Shares are those of trials, whose numbers the weights are.
         Family::Binomial => y == 0.0 || y == 1.0 || encoded.weights.is_some(),
         Family::Poisson => y <= 1e12,
     };
-    match encoded.outcome.iter().flatten().all(|y| of(*y)) {
-        true => Ok(()),
-        false if family == Family::Binomial => Err(Abort::OwnData(
-            "the outcome is not 0 or 1 in every row, which a sealed binomial fit without weights needs".to_string(),
+    let Some(outcome) = &encoded.outcome else { return Ok(()) };
+    let refuse = |what: String| Err(Abort::OwnData(what));
+    if !outcome.iter().all(|y| of(*y)) {
+        return refuse(match family {
+            Family::Binomial => {
+                "the outcome is not 0 or 1 in every row, which a sealed binomial fit without weights needs".to_string()
+            }
+            Family::Gaussian | Family::Poisson => "the outcome has counts above 1e12".to_string(),
+        });
+    }
+    let counts = |row: usize| encoded.weights.as_ref().is_none_or(|weights| weights[row] > 0.0);
+    let is_always = |value: f64| (0..outcome.len()).filter(|row| counts(*row)).all(|row| outcome[row] == value);
+    let ends: &[f64] = match family {
+        Family::Gaussian => &[],
+        Family::Binomial => &[0.0, 1.0],
+        Family::Poisson => &[0.0],
+    };
+    match ends.iter().find(|value| is_always(**value)) {
+        Some(value) => refuse(format!(
+            "the outcome `{}` is {value} in every row: there is nothing to fit",
+            study.method.outcome.column.escape_debug()
         )),
-        false => Err(Abort::OwnData("the outcome has counts above 1e12".to_string())),
+        None => Ok(()),
     }
 }
 
@@ -342,11 +370,11 @@ pub(super) fn holds_range(sizes: &Sizes) -> Result<(), Abort> {
 }
 
 pub(super) fn within_limits(
+    study: &Study<Vertical>,
     role: Role,
     limits: &Limits,
     sizes: &Sizes,
-    encoded: &Encoded,
-    peer: usize,
+    (encoded, peer): (&Encoded, usize),
     before: Before,
 ) -> Result<(), Abort> {
     let block = &encoded.block;
@@ -354,20 +382,15 @@ pub(super) fn within_limits(
     // Rows of weight zero are in no product.
     let (rows, columns, other) = (used(block.rows(), encoded), own.len() as u64, peer as u64);
     let weights = encoded.weights.as_deref().filter(|_| encoded.unweighted > 0);
-    let kept = |j: usize| match weights {
-        Some(weights) => {
-            let kept = block.column(j).iter().zip(weights).filter(|(_, weight)| **weight > 0.0);
-            Cow::Owned(kept.map(|(value, _)| *value).collect())
-        }
-        None => Cow::Borrowed(block.column(j)),
-    };
+    let kept = |column| kept(column, weights);
     let kept_weights: Option<Vec<f64>> =
         encoded.weights.as_ref().map(|weights| weights.iter().copied().filter(|weight| *weight > 0.0).collect());
     let columns_of: Vec<(&str, Cow<'_, [f64]>)> = own
         .map(|j| {
             let name = block.places()[j].and_then(|place| encoded.terms.get(place)).map_or("", String::as_str);
-            (name, kept(j))
+            (name, kept(block.column(j)))
         })
+        .chain(outcome_to_others(study, sizes, encoded).map(|(name, outcome)| (name, kept(outcome))))
         .collect();
     let named: Vec<(&str, &[f64])> = columns_of.iter().map(|(name, column)| (*name, &column[..])).collect();
     let folds: Option<Vec<u32>> = encoded.folds.as_ref().map(|folds| match weights {
@@ -382,12 +405,32 @@ pub(super) fn within_limits(
         .rows(Rows::All, rows, both)
         .and_then(|()| limits.columns(Rows::All, named.iter().copied(), weights, numbers))
         .and_then(|()| match &folds {
-            Some(folds) => limits.folds(folds, sizes.folds as u32, &named, weights, [both, numbers]),
+            Some(folds) => limits.folds(folds, sizes.folds as u32, &named, weights, (both, numbers)),
             None => Ok(()),
         })
         .and_then(|()| limits.opened(before.earlier(), sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
         .map_err(|limit| beyond(role, &limit, Some(sizes)))
+}
+
+/// The rows of a column that have a weight.
+fn kept<'a>(column: &'a [f64], weights: Option<&[f64]>) -> Cow<'a, [f64]> {
+    let Some(weights) = weights else { return Cow::Borrowed(column) };
+    Cow::Owned(column.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(value, _)| *value).collect())
+}
+
+/// The outcome with its name where one party alone holds it and its products with the others' columns open to them too.
+fn outcome_to_others<'a>(
+    study: &'a Study<Vertical>,
+    sizes: &Sizes,
+    encoded: &'a Encoded,
+) -> Option<(&'a str, &'a [f64])> {
+    let is_alone = match study.method.outcome.held_by {
+        HeldBy::One(_) => true,
+        HeldBy::Both | HeldBy::All => false,
+    };
+    let outcome = encoded.outcome.as_deref().filter(|_| is_alone && sizes.both)?;
+    Some((&study.method.outcome.column, outcome))
 }
 
 /// Rows as the limits count them.
@@ -402,8 +445,13 @@ const LONGEST_PATH: usize = 1_000_000;
 fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
     let remedy = |key: &str, other: &str| format!("{limit}; {other}, or loosen `{key}` in your own policy");
     match limit {
-        Limit::Entropy { .. } => Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out")),
+        Limit::Entropy { .. } | Limit::Levels { .. } => {
+            Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out"))
+        }
         Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
+        Limit::Sparse { .. } => {
+            Abort::OwnData(remedy("sealed_level_rows` and `sealed_opened_share", "leave the column out"))
+        }
         Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
         // The share is 1 at most.
         Limit::Opened { before, unknowns, .. } if *before > 0 && before >= unknowns => {
@@ -411,12 +459,12 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
                 "{limit}; no limit leaves room after that: let a sealed run of this data set come before others, or, where the earlier \
                  ones were rehearsals, give it a state folder and an anchor of its own (`--state`, `privacy.anchor`)"
             );
-            Abort::Policy { who: role, what }
+            Abort::Spent { who: role, what }
         }
         Limit::Opened { before, most, .. } if *before > 0 && before >= most => {
             let what =
                 format!("{limit}; the earlier runs have used that up: loosen `sealed_opened_share` in your own policy");
-            Abort::Policy { who: role, what }
+            Abort::Spent { who: role, what }
         }
         Limit::Opened { before, most, .. } => {
             let path = sizes.and_then(|sizes| Some((sizes, sizes.lambdas.filter(|lambdas| *lambdas > 1)?)));
@@ -425,7 +473,8 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
                 format!("{fit} of the {lambdas} lambdas fit here, and fewer may at the other party: shorten the path, leave columns out")
             });
             let other = shorter.as_deref().unwrap_or("leave columns out");
-            Abort::Policy { who: role, what: remedy("sealed_opened_share", other) }
+            let what = remedy("sealed_opened_share", other);
+            if *before > 0 { Abort::Spent { who: role, what } } else { Abort::Policy { who: role, what } }
         }
     }
 }

@@ -15,7 +15,8 @@ use crate::fit::{Coefficient, Covariance, INTERCEPT, Statistics, Termination};
 use crate::glm::Family;
 use crate::methods::vertical::message::Results;
 use crate::methods::vertical::outcome::{
-    Deviances, Own, PERFORMANCE, VerticalFit, WHOLE_FIT, data_notes, in_order, model, own, unpenalised,
+    Deviances, Own, PERFORMANCE, VerticalFit, WHOLE_FIT, data_notes, in_order, known_dispersion, model, own,
+    unpenalised,
 };
 use crate::methods::vertical::pair::Pair;
 use crate::privacy::caution::{CUT, Caution};
@@ -150,6 +151,7 @@ fn likelihood(work: &Work, solved: &Solved) -> Statistics {
             df_residual: Some(df),
             df_null: Some((y.len() - work.encoded.unweighted) as i64 - i64::from(work.study.method.intercept)),
             null_deviance: Some(work.null_deviance),
+            dispersion: known_dispersion(work.study.method.family),
             ..Statistics::default()
         },
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nalgebra::DMatrix;
 
 pub(in super::super) use self::several::Several;
-use self::solving::dependent_beyond;
+pub(super) use self::solving::dependent_beyond;
 use super::folds::{self, Folds};
 use super::glm::{Glm, Lead, Own as Holds, Weights};
 use super::kept::{self, OfAlice};
@@ -311,8 +311,8 @@ impl Work {
         let shape = shape_of(&study, role, rows, [own.len(), peer_columns])?;
         // What earlier runs let open is the account's to judge.
         let sizes = Sizes::new(&study, rows, shape.left - 1, shape.right).of_several(&study, role, followers);
-        within_limits(role, &limits, &sizes, &encoded, peer_columns, Before::default())?;
-        countable(family, &encoded)?;
+        within_limits(&study, role, &limits, &sizes, (&encoded, peer_columns), Before::default())?;
+        countable(&study, &encoded)?;
         holds_range(&sizes)?;
         let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
         account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
@@ -753,7 +753,7 @@ impl Work {
         let map = self.reduction.as_ref().map(|reduction| reduction.map.clone());
         let beside = offset::beside(self, score.len());
         let lead = Lead::new(self.study.method.family, joint, score, map, [self.rows, table.left()], beside);
-        lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
+        lead.ok_or_else(|| dependent_beyond(&self.study))
     }
 }
 

@@ -488,6 +488,12 @@ fn what_may_not_open_is_refused_before_a_column_leaves() {
     assert!(!abort.sentence_for_peer(Role::Bob).contains("b3"));
     let abort = refused(&values(150, false), &policy).unwrap();
     assert!(abort.to_string().contains("column `b3`") && abort.to_string().contains("bits"), "{abort}");
+    // A cost that all but nine rows lack.
+    let mut costs = values(ROWS, false);
+    costs.iter_mut().enumerate().for_each(|(row, values)| values[4] = if row < 9 { 1.5 + row as f64 } else { 0.0 });
+    let abort = refused(&costs, &policy).unwrap();
+    assert!(abort.to_string().contains("column `b3` has the same value in all but 9 of the rows"), "{abort}");
+    assert!(!abort.sentence_for_peer(Role::Bob).contains("b3"));
     // The party itself may loosen that for its own rows.
     let loose = Policy { limits: crate::secure::open::Limits { entropy_bits: 0.0, ..policy.limits }, ..policy.clone() };
     assert!(refused(&values(150, false), &loose).is_none());

@@ -12,7 +12,7 @@ use crate::methods::vertical::penalty::PATH;
 use crate::methods::vertical::sealed::glm::{Fitted, Glm, Lead, Penalised};
 use crate::methods::vertical::sealed::offset;
 use crate::methods::vertical::sealed::results::outcome_on_bob;
-use crate::methods::vertical::sealed::session::Work;
+use crate::methods::vertical::sealed::session::{Work, dependent_beyond};
 use crate::methods::vertical::sealed::solution;
 use crate::secure::gaussian::Table;
 use crate::session::Abort;
@@ -38,7 +38,7 @@ pub(in super::super) fn lead(work: &Work, table: &Table, theirs: &Theirs) -> Res
     };
     let beside = offset::beside(work, score.len());
     let lead = Lead::penalised(penalised, joint, score, table.left(), beside);
-    lead.ok_or_else(|| Abort::Data("the outcome has only one value: there is nothing to fit".to_string()))
+    lead.ok_or_else(|| dependent_beyond(&work.study))
 }
 
 /// The table of the intercept and both bases, and the outcome's mean products with them.

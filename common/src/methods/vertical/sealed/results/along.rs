@@ -11,7 +11,7 @@ use super::{
 };
 use crate::fit::{Coefficient, INTERCEPT, Statistics};
 use crate::glm::Family;
-use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, over_folds};
+use crate::methods::vertical::outcome::{CrossValidation, VerticalFit, known_dispersion, over_folds};
 use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::sealed::penalised::{Fit, Path};
 use crate::methods::vertical::sealed::session::Work;
@@ -71,6 +71,7 @@ pub(super) fn statistics(work: &Work, path: &Path) -> Statistics {
         df_null: Some(rows as i64 - i64::from(work.study.method.intercept)),
         deviance,
         null_deviance: Some(null),
+        dispersion: known_dispersion(work.study.method.family),
         r_squared: deviance
             .filter(|_| null > 0.0 && work.study.method.family == Family::Gaussian)
             .map(|deviance| 1.0 - deviance / null),

@@ -172,7 +172,7 @@ impl Work {
     }
 }
 
-pub(super) fn dependent_beyond(study: &Study<Vertical>) -> Abort {
+pub(in super::super) fn dependent_beyond(study: &Study<Vertical>) -> Abort {
     let whose = match study.is_of_several() {
         true => "one party depend on those of the others".to_string(),
         false => Pair::of(study, study.first()).named("{second} depend on those of {first}"),
