@@ -1,5 +1,7 @@
 //! Who gets which columns.
 
+use std::collections::HashSet;
+
 use fedreg_common::data::formula::{Formula, FormulaError, Term, all_known, columns, own_alone};
 use fedreg_common::data::functions::Factor;
 use fedreg_common::data::{syntax, unknown};
@@ -12,7 +14,8 @@ use crate::Failure;
 /// Refuses names that no column has and that are model syntax, such as `log(crp)`. Where a list was cut at the comma of
 /// `poly(x,2)`, its pieces belong together.
 pub(crate) fn refuse_syntax(names: &[String], header: &[String]) -> Result<(), Failure> {
-    for (at, name) in names.iter().enumerate().filter(|(_, name)| !header.contains(name)) {
+    let known: HashSet<&String> = header.iter().collect();
+    for (at, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name)) {
         let mut whole = name.clone();
         for next in &names[at + 1..] {
             if whole.matches('(').count() <= whole.matches(')').count() {

@@ -15,6 +15,7 @@ use fedreg_party::check::size;
 use fedreg_party::config::{Config, LedgerTerms, MatchConfig, PolicyTerms};
 use fedreg_party::output::{self, Folder, Format};
 use fedreg_party::refit::TABLE;
+use fedreg_proto::telemetry::say;
 
 use crate::Failure;
 use crate::arguments::{SealedLimits, Vertical};
@@ -139,7 +140,7 @@ impl<'a> Play<'a> {
         // The side that found the reason says it best; the others only repeat that they were told.
         let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
         if let Some(exit) = ends.iter().copied().find(|exit| aborted(exit)) {
-            processes.iter().for_each(|process| eprintln!("{}", process.last_words()));
+            processes.iter().for_each(|process| say(&process.last_words()));
             let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
         }

@@ -19,6 +19,7 @@ use fedreg_party::read::{self, ReadError, Request};
 use fedreg_party::service::Failure as PartyFailure;
 use fedreg_party::worker::config::{Config, Overrides, PolicyTerms};
 use fedreg_party::worker::privacy::init;
+use fedreg_proto::telemetry::say;
 
 use crate::Failure;
 use crate::arguments::{Common, DEFAULT_ACCOUNTANT, DEFAULT_DELTA, DEFAULT_EPSILON, ModeName};
@@ -149,7 +150,7 @@ impl Rows {
                 }
             }
         }
-        advice::advice(&frame, names()).iter().for_each(|advice| eprintln!("demo: {advice}"));
+        advice::advice(&frame, names()).iter().for_each(|advice| say(&format!("demo: {advice}")));
         let count = frame.rows() as u64;
         let person = asked.person.map(str::to_string);
         let shipped = asked.data.is_none().then_some(shipped.bounds);
@@ -458,14 +459,14 @@ fn play(stage: &Stage<'_>, study: &Study<Sites>) -> Result<(), Failure> {
     let failed: Vec<Exit> = ends.into_iter().filter(aborted).collect();
     let failures = running.iter().filter(|process| process.exit().as_ref().is_some_and(aborted));
     let words: Vec<String> = failures.map(Process::last_words).collect();
-    words.iter().take(LAST_WORDS).for_each(|words| eprintln!("{words}"));
+    words.iter().take(LAST_WORDS).for_each(|words| say(words));
     if words.len() > LAST_WORDS {
-        eprintln!("... and {} more workers", words.len() - LAST_WORDS);
+        say(&format!("... and {} more workers", words.len() - LAST_WORDS));
     }
     match end.first().filter(|exit| aborted(exit)) {
         None => Ok(()),
         Some(exit) => {
-            eprintln!("{}", coordinator.last_words());
+            say(&coordinator.last_words());
             let exit = failed.into_iter().find(|exit| *exit == Exit::Data).unwrap_or(*exit);
             let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             Err(Failure::new(exit, anyhow::anyhow!(sentence)))

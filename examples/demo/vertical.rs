@@ -1,6 +1,6 @@
 //! Alice, Bob and a coordinator on one machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -25,6 +25,7 @@ use fedreg_party::privacy;
 use fedreg_party::read::{self, ReadError, Request, Written};
 use fedreg_party::refit::TABLE;
 use fedreg_party::service::Failure as PartyFailure;
+use fedreg_proto::telemetry::say;
 
 use crate::Failure;
 use crate::arguments::{ModeName, OpensName, SealedLimits, Vertical};
@@ -274,7 +275,7 @@ impl<'a> Play<'a> {
         let aborted = |exit: &Exit| !matches!(exit, Exit::Done | Exit::NotConverged);
         if let Some(exit) = ends.iter().copied().find(|exit| aborted(exit)) {
             for process in [&alice, &bob] {
-                eprintln!("{}", process.last_words());
+                say(&process.last_words());
             }
             let sentence = format!("the run was ended; logs are in {}", stage.path("").display());
             return Err(Failure::new(exit, anyhow::anyhow!(sentence)));
@@ -354,7 +355,7 @@ pub(crate) fn register(role: Role, file: &Path) -> Result<(), Failure> {
     let made = Config::load(role, &overrides).map_err(PartyFailure::from).and_then(|config| {
         privacy::init(role, &config)?;
         if let Some(complaint) = privacy::complaint(role, &config) {
-            eprintln!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run");
+            say(&format!("demo: {role}: {complaint}; rows that cannot be used count as zeros in a private run"));
         }
         Ok(())
     });
@@ -393,7 +394,8 @@ pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> 
         Some(formula) => Own::Formula(formula.clone()).columns(),
         None => party.columns.clone(),
     };
-    let names: Vec<String> = study.parties.values().flat_map(own).filter(|name| header.contains(name)).collect();
+    let known: HashSet<&String> = header.iter().collect();
+    let names: Vec<String> = study.parties.values().flat_map(own).filter(|name| known.contains(name)).collect();
     let identifier = |column: &str, texts: String| {
         let quoted = if column.contains(' ') { format!("\"{column}\"") } else { column.to_string() };
         let lists = if arguments.parties.is_some() { "--parties" } else { "--alice and --bob" };
@@ -432,7 +434,7 @@ pub(crate) fn look(arguments: &Vertical, source: &Source, study: &StudyFile) -> 
     {
         return Err(Failure::new(Exit::Data, error));
     }
-    advice::advice(&frame, all()).iter().for_each(|advice| eprintln!("demo: {advice}"));
+    advice::advice(&frame, all()).iter().for_each(|advice| say(&format!("demo: {advice}")));
     Ok(())
 }
 

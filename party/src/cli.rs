@@ -23,6 +23,7 @@ use crate::matching::{self, Found, Outlook};
 use crate::memory;
 use crate::output::{self, Format};
 use crate::privacy::{self, PrivacyCommand};
+use crate::read::refuse_missing;
 use crate::refit;
 use crate::service::{self, Failure, Job, Scale};
 use crate::show::{CheckFormat, show};
@@ -266,6 +267,7 @@ fn job(
     seed: Option<u64>,
 ) -> Result<Option<Job>, Failure> {
     let Some(config) = configured(role, overrides)? else { return Ok(None) };
+    refuse_missing(&config.source())?;
     Ok(Some(Job {
         role,
         patience: Patience { wait: config.patience(), ..Patience::default() },

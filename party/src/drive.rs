@@ -561,7 +561,12 @@ impl<L: Link> Driver<'_, L> {
                 // Lines to a coordinator that merges lists are opened again elsewhere, and may be lost.
                 let merges = self.dealer.as_ref().is_some_and(|line| matches!(line.orders, Orders::Lists(_)));
                 let open = if merges && awaited != self.ends.peer { "" } else { ", to whom the line is open" };
-                let sentence = format!("{own} waited {seconds} s for the next message of {awaited}{open}");
+                // Of several parties one may have died that this one has no line to.
+                let perhaps = match awaited {
+                    Role::Party(_) => "; that party may itself be waiting for another one",
+                    Role::Alice | Role::Bob | Role::Coordinator | Role::Worker => "",
+                };
+                let sentence = format!("{own} waited {seconds} s for the next message of {awaited}{open}{perhaps}");
                 return Err(Abort::Unreachable(sentence));
             }
             Err(_) => format!("nothing heard for {} s", self.patience.silence.as_secs_f64().round()),

@@ -109,7 +109,7 @@ impl Layers {
         let text = read_text(&file)?;
         let table = text.parse().map_err(|error: toml::de::Error| FileError::Parse {
             file: file.clone(),
-            problem: error.to_string().trim_end().to_string(),
+            problem: quoted(&text, &error),
         })?;
         let place = absolute(&file)?;
         Ok(Layers { table, folder: place.parent().map(Path::to_path_buf).unwrap_or(place), file, text })
@@ -224,6 +224,16 @@ fn unknown_key(error: &toml::de::Error) -> Option<&str> {
     error.message().strip_prefix("unknown field `")?.split('`').next()
 }
 
+/// An error of syntax with the line in which it is, which is not shown where it may hold the password of an address.
+fn quoted(text: &str, error: &toml::de::Error) -> String {
+    let whole = error.to_string().trim_end().to_string();
+    if !["://", "password", "passwd", "pwd"].iter().any(|sign| whole.to_ascii_lowercase().contains(sign)) {
+        return whole;
+    }
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    format!("TOML parse error at line {}: {}", before.matches('\n').count() + 1, error.message().trim_end())
+}
+
 /// An error in a sentence, with the key that it is about, and the line where that stands in the file.
 fn explained(text: &str, error: &toml::de::Error) -> String {
     let sentence = study::explain(error);
@@ -284,7 +294,13 @@ pub fn read_study(file: &Path) -> Result<Study, FileError> {
 /// # Errors
 /// It has not.
 pub fn check_address(key: &'static str, address: &str) -> Result<(), FileError> {
-    let sound = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let is_host = |host: &str| match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
+        Some(inner) => inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
+        None => {
+            !host.is_empty() && !host.contains(|c: char| ":/[]@".contains(c) || c.is_whitespace() || c.is_control())
+        }
+    };
+    let sound = address.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && port.parse::<u16>().is_ok());
     match sound {
         true => Ok(()),
         false => Err(FileError::Value { key, problem: format!("is `{address}`, expected HOST:PORT") }),

@@ -217,7 +217,10 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<(), OutputError> {
 }
 
 /// Writes a file in one step, a secret one for its owner alone: a full disk must not leave half a file, nor replace a good one.
+/// What a link leads to is replaced, not the link; a device, a pipe or a socket stays what it is.
 pub(crate) fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<()> {
+    let target = target(path)?;
+    let path = &target;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
     // One that another process left may be readable by others.
@@ -239,6 +242,19 @@ pub(crate) fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<
         let _ = fs::remove_file(&draft);
     }
     written
+}
+
+/// The file that a path leads to, which need not be there.
+fn target(path: &Path) -> io::Result<PathBuf> {
+    let Ok(about) = fs::symlink_metadata(path) else { return Ok(path.to_path_buf()) };
+    let (path, about) = match about.is_symlink() {
+        true => (fs::canonicalize(path)?, fs::metadata(path)?),
+        false => (path.to_path_buf(), about),
+    };
+    if about.is_file() || about.is_dir() {
+        return Ok(path);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a device, a pipe or a socket, expected a file"))
 }
 
 /// An error with its causes, as it is shown.
@@ -362,6 +378,30 @@ mod tests {
         out.write("x.txt", b"two").unwrap();
         assert_eq!(fs::read(out.path().join("x.txt")).unwrap(), b"two");
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_link_leads_to_is_replaced_and_what_is_no_file_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("kept.txt"), "old").unwrap();
+        std::os::unix::fs::symlink("kept.txt", path("link")).unwrap();
+        write_whole(&path("link"), b"new").unwrap();
+        assert!(fs::symlink_metadata(path("link")).unwrap().is_symlink());
+        assert_eq!(fs::read(path("kept.txt")).unwrap(), b"new");
+        let socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+        let refused = write_whole(&path("socket"), b"new").unwrap_err();
+        assert_eq!(refused.exit(), Exit::CannotWrite);
+        assert!(
+            chain(&refused).ends_with("it is a device, a pipe or a socket, expected a file"),
+            "{}",
+            chain(&refused)
+        );
+        assert!(!fs::symlink_metadata(path("socket")).unwrap().is_file());
+        drop(socket);
+        std::os::unix::fs::symlink("nowhere/x", path("dangling")).unwrap();
+        assert!(write_whole(&path("dangling"), b"new").is_err());
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub fn runtime(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }
 
-/// Waits for SIGINT or SIGTERM; false where signals cannot be had.
+/// Waits for SIGINT, SIGTERM or SIGHUP, the end of the session at a terminal; false where signals cannot be had.
 pub async fn interrupted() -> bool {
     #[cfg(unix)]
     {
@@ -104,7 +104,15 @@ pub async fn interrupted() -> bool {
         let Ok(mut terminate) = signal(SignalKind::terminate()) else {
             return tokio::signal::ctrl_c().await.is_ok();
         };
+        let hung_up = async {
+            // Where `nohup` has it ignored, it stays so.
+            match (!ignores_hangups()).then(|| signal(SignalKind::hangup())) {
+                Some(Ok(mut hangup)) => drop(hangup.recv().await),
+                Some(Err(_)) | None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = hung_up => true,
             _ = terminate.recv() => true,
             pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
         }
@@ -113,6 +121,15 @@ pub async fn interrupted() -> bool {
     {
         tokio::signal::ctrl_c().await.is_ok()
     }
+}
+
+/// Whether this process was started with SIGHUP ignored, where the system tells. Where it does not, the signal is left as it is.
+#[cfg(unix)]
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first signal is the lowest bit.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)
 }
 
 /// Waits for the end of standard input where a process was started by another that it must not outlive, and for ever elsewhere.

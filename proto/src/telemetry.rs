@@ -1,9 +1,11 @@
 //! Logs on stderr: readable on a terminal, JSON for machines.
 
-use std::io::IsTerminal;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+use fedreg_common::data::encode::is_hidden;
 use tracing::Subscriber;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -52,8 +54,26 @@ pub fn init(format: LogFormat) {
 pub fn last_words(who: &str, sentence: &str) {
     match JSON_ASKED_FOR.load(Ordering::Relaxed) {
         true => as_object(who, sentence, std::io::stderr),
-        false => eprintln!("{who}: {sentence}"),
+        false => say(&format!("{who}: {sentence}")),
     }
+}
+
+/// Says something on stderr. A reader that has gone, or a disk that is full, ends nothing.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", on_terminal(text));
+}
+
+/// A text in which no letter controls a terminal or reorders what stands around it: names and files of others may hold some.
+fn on_terminal(text: &str) -> Cow<'_, str> {
+    let is_plain = |letter: char| matches!(letter, '\n' | '\r' | '\t') || !is_hidden(letter);
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_plain(letter) { shown.push(letter) } else { shown.extend(letter.escape_unicode()) }
+    }
+    Cow::Owned(shown)
 }
 
 fn as_object<W>(who: &str, sentence: &str, writer: W)
@@ -75,7 +95,9 @@ pub fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let builder = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer);
+    // What cannot be written is lost: to say so on stderr would end the program where that is what cannot be written.
+    let builder =
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(writer).log_internal_errors(false);
     if json {
         Box::new(builder.json().flatten_event(true).finish().with(filter))
     } else {
@@ -117,6 +139,12 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn no_letter_of_a_sentence_controls_a_terminal() {
+        assert_eq!(on_terminal("no column `Größe`\n  at line 3\t!"), "no column `Größe`\n  at line 3\t!");
+        assert_eq!(on_terminal("key `a\u{1b}[31m\u{202e}b`"), "key `a\\u{1b}[31m\\u{202e}b`");
     }
 
     fn logged(json: bool, rust_log: Option<&str>) -> String {

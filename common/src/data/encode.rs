@@ -19,7 +19,7 @@ use super::column::MISSING;
 use super::error::{few, shown};
 use super::formula::Term;
 use super::functions::{Factor, Foreknown, Interval};
-use super::rows::{LARGEST, Rows, check, kept_levels};
+use super::rows::{LARGEST, Rows, SMALLEST, check, kept_levels};
 use super::{Column, DataError, Frame, Values};
 
 /// Most columns of a design matrix; interactions of long categorical columns would exhaust the memory while being named.
@@ -93,6 +93,44 @@ pub fn refuse_same_names(names: &[String], sources: &[String], intercept: &str) 
         }
     }
     Ok(())
+}
+
+/// Refuses names of terms that cannot be sent and shown: they have letters that control a terminal or reorder text, or are too long.
+///
+/// # Errors
+/// The first of them.
+pub fn refuse_odd_names(names: &[String]) -> Result<(), DataError> {
+    match names.iter().find(|name| name.len() > LONGEST_NAME || name.chars().any(is_hidden)) {
+        Some(name) if name.len() > LONGEST_NAME => {
+            Err(DataError::LongName { name: name.chars().take(60).collect(), bytes: name.len() })
+        }
+        Some(name) => Err(DataError::OddName { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Longest name of a term, bytes.
+pub const LONGEST_NAME: usize = 1000;
+
+/// Letters that control a terminal, or that reorder or hide text around them.
+pub fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Refuses columns whose squares are no numbers any more, unless all of one is zero.
+///
+/// # Errors
+/// The first of them.
+pub fn refuse_tiny(design: &Design) -> Result<(), DataError> {
+    let is_tiny = |column: &[f64]| {
+        !column.iter().any(|value| value.abs() >= SMALLEST) && column.iter().any(|value| *value != 0.0)
+    };
+    let rows = design.matrix.nrows().max(1);
+    match design.matrix.as_slice().chunks_exact(rows).position(is_tiny) {
+        Some(at) => Err(DataError::TooSmall { column: design.terms.get(at).cloned().unwrap_or_default() }),
+        None => Ok(()),
+    }
 }
 
 /// Declared levels of a term that no row in use has.
@@ -694,6 +732,31 @@ pub(super) mod tests {
         let design = encode(&mut frame, &[Term::column("f")], true, Some(&mask(4, &[0]))).unwrap();
         assert_eq!(design.terms, ["fc"]);
         assert_eq!(design.matrix.as_slice(), [0.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn names_that_cannot_be_shown_and_columns_without_squares_are_refused() {
+        let names =
+            |name: &str| refuse_odd_names(&["age".to_string(), name.to_string()]).map_err(|error| error.to_string());
+        assert_eq!(names("Größe (cm) ≥ 3"), Ok(()));
+        assert_eq!(names(&"x".repeat(1000)), Ok(()));
+        for odd in ["a\u{1b}[31m", "income\n(EUR)", "a\u{202e}b", "a\u{feff}"] {
+            let sentence = names(odd).unwrap_err();
+            assert!(sentence.contains("rename the column or the level") && !sentence.contains(odd), "{sentence}");
+        }
+        let sentence = names(&"x".repeat(1001)).unwrap_err();
+        assert!(sentence.contains("has 1001 bytes") && sentence.len() < 200, "{sentence}");
+        let of = |values: [f64; 3]| Design {
+            matrix: DMatrix::from_column_slice(3, 2, &[&[1.0, 2.0, 3.0][..], &values].concat()),
+            terms: vec!["age".to_string(), "dose".to_string()],
+            sources: vec!["age".to_string(), "dose".to_string()],
+            levels: BTreeMap::new(),
+        };
+        for usable in [[0.0; 3], [0.0, 0.0, 1e-150], [1e-200, -1.0, 0.0]] {
+            assert_eq!(refuse_tiny(&of(usable)), Ok(()));
+        }
+        let sentence = refuse_tiny(&of([0.0, -9e-151, 1e-300])).unwrap_err().to_string();
+        assert_eq!(sentence, "column `dose`: no value is larger than 1e-150, so rescale the column");
     }
 
     #[test]

@@ -150,6 +150,29 @@ pub enum DataError {
         /// What stands there.
         value: String,
     },
+    /// A column of numbers so small that their squares are zero.
+    #[error("column `{column}`: no value is larger than 1e-150, so rescale the column", column = shown(column))]
+    TooSmall {
+        /// The column or term.
+        column: String,
+    },
+    /// A name that is too long for messages.
+    #[error("the name `{name}...` has {bytes} bytes, more than the 1000 that a name may have; rename the column or the level", name = shown(name))]
+    LongName {
+        /// How it begins.
+        name: String,
+        /// Bytes.
+        bytes: usize,
+    },
+    /// A name with letters that are not shown.
+    #[error(
+        "the name `{name}` has letters that control a terminal or hide or reorder text, such as line breaks; rename the column or the level",
+        name = shown(name)
+    )]
+    OddName {
+        /// The name.
+        name: String,
+    },
     /// A column of numbers with other decimals than the file declares, which would otherwise pass as a column of names.
     #[error(
         "column `{column}`, {place}: `{text}` {}",

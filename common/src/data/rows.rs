@@ -7,6 +7,9 @@ use super::{Column, DataError, Frame, Values};
 /// Largest size of a number that enters a fit: its square and sums of squares stay finite.
 pub const LARGEST: f64 = 1e150;
 
+/// Smallest largest size of a column that enters a fit: its square is a number.
+pub(super) const SMALLEST: f64 = 1e-150;
+
 /// The rows that are used.
 pub(super) struct Rows {
     all: usize,

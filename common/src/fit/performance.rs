@@ -295,39 +295,66 @@ fn curve(runs: &[Tied], events: usize, others: usize) -> Vec<RocPoint> {
     points
 }
 
-/// Intercept and slope of a logistic regression of the outcome on the predictor, by Newton steps; `None` where it has no finite solution.
+/// A logistic regression of the outcome on the predictor, at one intercept and slope.
+#[derive(Default)]
+struct Logistic {
+    likelihood: f64,
+    score: [f64; 2],
+    information: [f64; 3],
+}
+
+/// `at` is the intercept at the centre and the slope.
+fn logistic(runs: &[Tied], centre: f64, at: [f64; 2]) -> Logistic {
+    let mut sums = Logistic::default();
+    let Logistic { likelihood, score, information } = &mut sums;
+    each_probability(
+        runs,
+        |eta| at[0] + at[1] * (eta - centre),
+        |run, [of_1, of_0]| {
+            let (x, events, others) = (run.eta - centre, run.events as f64, run.others as f64);
+            for (count, probability) in [(events, of_1), (others, of_0)] {
+                *likelihood += if count > 0.0 { count * probability.ln() } else { 0.0 };
+            }
+            let (rest, weight) = (events * of_0 - others * of_1, run.rows() as f64 * of_1 * of_0);
+            *score = [score[0] + rest, score[1] + rest * x];
+            *information = [information[0] + weight, information[1] + weight * x, information[2] + weight * x * x];
+        },
+    );
+    sums
+}
+
+/// Intercept and slope of a logistic regression of the outcome on the predictor, by Newton steps from the model without a slope, each
+/// halved until the likelihood does not fall; `None` where it has no finite solution.
 fn calibration(runs: &[Tied]) -> Option<(f64, f64)> {
     // About its mean: the two coefficients are then hardly correlated.
     let rows: f64 = runs.iter().map(|run| run.rows() as f64).sum();
     let centre = runs.iter().map(|run| run.rows() as f64 * run.eta).sum::<f64>() / rows;
-    let (mut constant, mut slope) = (centre, 1.0);
+    let events: f64 = runs.iter().map(|run| run.events as f64).sum();
+    let mut at = [(events / (rows - events)).ln(), 0.0];
+    let mut here = logistic(runs, centre, at);
     for _ in 0..100 {
-        let (mut score, mut information) = ([0.0; 2], [0.0; 3]);
-        each_probability(
-            runs,
-            |eta| constant + slope * (eta - centre),
-            |run, [of_1, of_0]| {
-                let x = run.eta - centre;
-                let rest = run.events as f64 * of_0 - run.others as f64 * of_1;
-                let weight = run.rows() as f64 * of_1 * of_0;
-                score = [score[0] + rest, score[1] + rest * x];
-                information = [information[0] + weight, information[1] + weight * x, information[2] + weight * x * x];
-            },
-        );
-        let [a, b, c] = information;
+        let ([a, b, c], score) = (here.information, here.score);
         let determinant = a * c - b * b;
         if !(determinant > 1e-12 * a * c) {
             return None;
         }
         let change = [(c * score[0] - b * score[1]) / determinant, (a * score[1] - b * score[0]) / determinant];
         let largest = change[0].abs().max(change[1].abs());
-        // A step that is too long would leave where the steps converge.
-        let damped = (2.0 / largest).min(1.0);
-        (constant, slope) = (constant + damped * change[0], slope + damped * change[1]);
-        if largest <= 1e-12 * (1.0 + constant.abs() + slope.abs()) {
-            return Some((constant - slope * centre, slope));
+        let to = |share: f64| [at[0] + share * change[0], at[1] + share * change[1]];
+        let least = here.likelihood - 1e-12 * here.likelihood.abs();
+        let mut share = 1.0;
+        let there = loop {
+            let there = logistic(runs, centre, to(share));
+            if there.likelihood >= least || share < 1e-9 {
+                break there;
+            }
+            share /= 2.0;
+        };
+        (at, here) = (to(share), there);
+        if largest <= 1e-12 * (1.0 + at[0].abs() + at[1].abs()) {
+            return Some((at[0] - at[1] * centre, at[1]));
         }
-        if constant.abs().max(slope.abs()) > 1e6 {
+        if at[0].abs().max(at[1].abs()) > 1e6 {
             return None;
         }
     }

@@ -99,6 +99,19 @@ fn nothing_is_printed_of_fewer_than_five_rows() {
 }
 
 #[test]
+fn calibration_exists_for_predictors_that_say_far_too_much() {
+    // i <- 0:199; eta <- 9*sin(1.7*i) + 2*cos(0.3*i*i); y <- as.numeric((i*7 + (i*i) %% 11) %% 5 < 2)
+    // coef(glm(y ~ eta, family = binomial)), R 4.2.2; the same with 40*eta.
+    let y: Vec<f64> = (0..200_u32).map(|i| f64::from(u8::from((i * 7 + (i * i) % 11) % 5 < 2))).collect();
+    let eta = |row: usize| 9.0 * (1.7 * row as f64).sin() + 2.0 * (0.3 * (row * row) as f64).cos();
+    for (scale, slope) in [(1.0, 0.001_607_551_353_229_125), (40.0, 4.018_878_383_072_717e-5)] {
+        let performance = Performance::of(&y, |row| scale * eta(row)).unwrap();
+        assert!((performance.calibration_intercept.unwrap() + 0.426_534_161_172_048_06).abs() < 1e-12);
+        assert!((performance.calibration_slope.unwrap() - slope).abs() < 1e-10 * slope);
+    }
+}
+
+#[test]
 fn outcomes_that_are_no_events_have_no_performance_and_stop_nothing() {
     assert_eq!(Performance::of(&[], |_| 0.0), None);
     assert_eq!(Performance::of(&[0.0, 0.5, 1.0], |_| 0.0), None);

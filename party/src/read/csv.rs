@@ -28,6 +28,9 @@ const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Longest header line, bytes.
 pub(super) const LONGEST_HEADER: usize = 16 << 20;
 
+/// Longest record, bytes: a quote that is never closed, or a file that unpacks to more than a machine holds, must not fill its memory.
+const LONGEST_RECORD: u64 = 64 << 20;
+
 /// Opens CSV. Where its writer may stop anywhere, it is `cut` if its last line does not end with a line feed.
 pub(super) fn open(source: Source, file: &str, how: &How, cut: bool) -> Result<Opened, ReadError> {
     if how.torn {
@@ -106,7 +109,16 @@ impl Table {
     fn record(&mut self, file: &str) -> Result<Option<u64>, ReadError> {
         while !self.ended {
             let before = self.reader.position().line();
-            let more = self.reader.read_byte_record(&mut self.record).map_err(|error| {
+            let marked = self.reader.get_mut();
+            marked.most = marked.delivered.saturating_add(LONGEST_RECORD);
+            let read = self.reader.read_byte_record(&mut self.record);
+            let marked = self.reader.get_ref();
+            if read.is_err() && marked.delivered > marked.most {
+                let problem =
+                    format!("line {before}: a row of more than {} MiB; is a quote never closed?", LONGEST_RECORD >> 20);
+                return Err(ReadError::format(file, problem));
+            }
+            let more = read.map_err(|error| {
                 let kind = error.into_kind();
                 let other = |kind: csv::ErrorKind| io::Error::other(format!("{kind:?}"));
                 ReadError::read(file)(if let csv::ErrorKind::Io(source) = kind { source } else { other(kind) })
@@ -246,12 +258,14 @@ struct Marked {
     rest: &'static [u8],
     ended: bool,
     delivered: u64,
+    /// How much may be delivered before the next record has ended.
+    most: u64,
 }
 
 impl Marked {
     fn new(start: Vec<u8>, source: Source, cut: bool) -> Marked {
         let source = Cursor::new(start).chain(source);
-        Marked { source, cut, last: b'\n', rest: &[], ended: false, delivered: 0 }
+        Marked { source, cut, last: b'\n', rest: &[], ended: false, delivered: 0, most: LONGEST_RECORD }
     }
 }
 
@@ -280,6 +294,9 @@ impl Read for Marked {
             }
         }
         self.delivered += read as u64;
+        if self.delivered > self.most {
+            return Err(io::Error::other("a record is too long"));
+        }
         Ok(read)
     }
 }
@@ -292,6 +309,16 @@ mod tests {
     use fedreg_common::data::{Frame, Values};
     use proptest::prelude::*;
     use std::sync::mpsc;
+
+    #[test]
+    fn a_row_without_an_end_is_refused_before_it_fills_the_memory() {
+        for endless in ["1", ",", "\"", " "] {
+            let source = Cursor::new("a,b\n1,2\n3,\"").chain(std::io::repeat(endless.as_bytes()[0]).take(1 << 40));
+            let opened = Opened::from_reader(source, "a.csv", None).unwrap();
+            let sentence = chain(&opened.read(&Request::default()).unwrap_err());
+            assert_eq!(sentence, "a.csv: line 3: a row of more than 64 MiB; is a quote never closed?", "{endless}");
+        }
+    }
 
     fn open(text: impl AsRef<[u8]>, separator: Option<u8>) -> Result<Opened, ReadError> {
         Opened::from_reader(Cursor::new(text.as_ref().to_vec()), "a.csv", separator)

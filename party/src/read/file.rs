@@ -58,6 +58,12 @@ pub(crate) fn full(path: &Path) -> String {
 pub(super) fn open(path: &Path, how: &How) -> Result<Opened, ReadError> {
     let name = path.display().to_string();
     let failed = |source| ReadError::Open { file: name.clone(), source };
+    // Opening a pipe waits for its writer.
+    let about = fs::metadata(path).map_err(failed)?;
+    if !how.arrival.follow && !about.is_file() && !about.is_dir() {
+        let problem = "this is a pipe or a device, expected a file: a table is read more than once";
+        return Err(ReadError::format(&name, problem));
+    }
     let mut source = File::open(path).map_err(failed)?;
     if how.arrival.follow {
         let growing = Growing { source, arrival: how.arrival.clone() };

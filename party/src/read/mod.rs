@@ -182,6 +182,11 @@ fn open(source: &Stated, how: &How) -> Result<Opened, ReadError> {
     if holds_secret(source.place()) {
         return Err(ReadError::stated(source.to_string(), SECRET));
     }
+    if is_unknown(source.place()) {
+        let known = "addresses of this kind are not known: a source is a file, a folder, sqlite:FILE, postgres://USER@HOST/DATABASE or \
+            s3://BUCKET/KEY";
+        return Err(ReadError::stated(source.to_string(), known));
+    }
     match (origin.statement, source.chosen()) {
         (Statement::Path | Statement::Table, Some(_)) => Err(ReadError::stated(
             source.to_string(),
@@ -229,7 +234,31 @@ pub(crate) fn is_absent(source: &Stated) -> bool {
 
 /// Whether a source is stated by its path, which may be relative.
 pub(crate) fn is_path(source: &Path) -> bool {
-    source == Path::new(STDIN) || origin(source).statement == Statement::Path
+    source == Path::new(STDIN) || origin(source).statement == Statement::Path && !is_unknown(source)
+}
+
+/// Refuses the path of a file that is not there, before anybody is waited for.
+///
+/// # Errors
+/// [`ReadError::Open`].
+pub(crate) fn refuse_missing(source: &Stated) -> Result<(), ReadError> {
+    let place = source.place();
+    let is_file = std::ptr::eq(origin(place), &ORIGINS[ORIGINS.len() - 1]) && !is_unknown(place);
+    match std::fs::metadata(place) {
+        Err(error) if is_file && error.kind() == io::ErrorKind::NotFound => {
+            Err(ReadError::Open { file: source.to_string(), source: error })
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether this is an address that no origin takes, as `https://...`. A drive letter is none.
+fn is_unknown(source: &Path) -> bool {
+    let text = source.to_string_lossy();
+    let Some((scheme, _)) = text.split_once("://") else { return false };
+    let is_scheme =
+        scheme.len() > 1 && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme && origin(source).statement == Statement::Path
 }
 
 /// Whether a source is a data base, of which a table or a query is read. Nothing of it names the data set.
@@ -567,6 +596,29 @@ mod tests {
             source = error.source();
         }
         text
+    }
+
+    #[test]
+    fn addresses_of_unknown_kinds_are_refused_without_their_password() {
+        for (stated, shown) in [
+            ("mysql://ana:geheim@db.example/cohort", "mysql://db.example/cohort"),
+            ("https://db.example/cohort.csv", "https://db.example/cohort.csv"),
+            ("gs://bucket/cohort.parquet", "gs://bucket/cohort.parquet"),
+        ] {
+            assert!(!is_path(Path::new(stated)));
+            let sentence = chain(&read(Path::new(stated), &Request::default()).unwrap_err());
+            assert!(sentence.contains(shown) && !sentence.contains("geheim"), "{sentence}");
+        }
+        for path in ["a:b/c.csv", "C://data/a.csv", "data/a.csv", "/data/a://b.csv"] {
+            assert!(is_path(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_device_in_place_of_a_table_is_refused_at_once() {
+        let sentence = chain(&read(Path::new("/dev/zero"), &Request::default()).unwrap_err());
+        assert!(sentence.contains("this is a pipe or a device, expected a file"), "{sentence}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rows on their way from a table into columns: what the readers of all formats have in common.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem::take;
 
 use fedreg_common::data::column::is_missing;
@@ -326,7 +326,8 @@ impl Lane<'_> {
 /// Positions of the requested columns in the header, and of the id.
 fn select(header: &[String], request: &Request) -> Result<(Vec<usize>, Option<usize>), DataError> {
     let names = || header.iter().map(String::as_str);
-    let position = |name: &str| header.iter().position(|known| known == name).ok_or_else(|| unknown(name, names()));
+    let places: HashMap<&str, usize> = names().enumerate().map(|(at, name)| (name, at)).collect();
+    let position = |name: &str| places.get(name).copied().ok_or_else(|| unknown(name, names()));
     let id = request.id.as_deref().map(position).transpose()?;
     let columns = match &request.columns {
         None => (0..header.len()).filter(|&position| Some(position) != id).collect(),

@@ -1,5 +1,6 @@
 //! What a certificate says, in words for people.
 
+use fedreg_common::data::encode::is_hidden;
 use fedreg_common::id::Digest;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -130,18 +131,13 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// As [`printable`], with another limit in characters, the sign of omission included.
 pub(crate) fn printable_within(text: &str, limit: usize) -> String {
-    let mut characters = text.chars().map(|c| if c.is_control() || is_invisible(c) { '?' } else { c });
+    let mut characters = text.chars().map(|c| if is_hidden(c) { '?' } else { c });
     let mut shown = characters.by_ref().take(limit).collect::<String>();
     if characters.next().is_some() {
         shown.pop();
         shown.push('…');
     }
     shown
-}
-
-/// Characters that reorder or hide text around them.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn ip_address(bytes: &[u8]) -> Option<IpAddr> {

@@ -92,12 +92,17 @@ pub enum FileProblem {
     #[error(" does not belong to certificate file {}: give the pair that was made together", .0.display())]
     KeyMismatch(PathBuf),
     /// A certificate is too old.
-    #[error(": the certificate of '{subject}' expired on {}: issue it again", date(*.not_after))]
+    #[error(
+        ": the certificate of '{subject}' expired on {}: issue it again, or correct this machine's clock, which says {}",
+        date(*.not_after), date(*.now)
+    )]
     Expired {
         /// Whose certificate.
         subject: String,
         /// End of its validity.
         not_after: OffsetDateTime,
+        /// What our clock says.
+        now: OffsetDateTime,
     },
     /// A certificate is too young.
     #[error(
@@ -385,7 +390,7 @@ impl OwnFile<'_> {
     fn in_date(self, facts: &CertificateFacts, now: OffsetDateTime) -> Result<(), IdentityError> {
         let (subject, not_before, not_after) = (facts.subject.clone(), facts.not_before, facts.not_after);
         if now > not_after {
-            return Err(self.wrong(FileProblem::Expired { subject, not_after }));
+            return Err(self.wrong(FileProblem::Expired { subject, not_after, now }));
         }
         if now < not_before {
             return Err(self.wrong(FileProblem::NotYetValid { subject, not_before, now }));

@@ -1,6 +1,8 @@
 //! A folder for everybody who takes part in a study.
 
 use std::collections::{BTreeMap, BTreeSet};
+#[cfg(unix)]
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::{Protocol, Role};
@@ -147,6 +149,8 @@ pub fn write(outline: &Outline, dir: &Path, flag: &'static str) -> Result<String
         let own = folder(&member.name);
         let place = |name: &str| own.join(name);
         make_folder(&own)?;
+        #[cfg(unix)]
+        let _ = fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o700));
         whole(&place("study.toml"), &shared)?;
         whole(&place("explanation.html"), &page)?;
         whole(&place("README.md"), &texts.readme(member))?;

@@ -238,6 +238,14 @@ pub(super) fn dispersion(work: &Work) -> Option<f64> {
     }
 }
 
+/// The dispersion that a family states itself.
+pub(super) fn known_dispersion(family: Family) -> Option<f64> {
+    match family {
+        Family::Gaussian => None,
+        Family::Binomial | Family::Poisson => Some(1.0),
+    }
+}
+
 fn statistics(work: &Work) -> Result<Statistics, Abort> {
     let (study, block) = (&work.study, &work.encoded.block);
     let Some(fitted) = work.fits.fitted.get(chosen(work)) else {
@@ -270,6 +278,7 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
             df_null: Some(df_null),
             deviance: Some(deviance),
             null_deviance: Some(null_deviance),
+            dispersion: known_dispersion(family),
             r_squared: r_squared(family, deviance, null_deviance),
             ..Statistics::default()
         });

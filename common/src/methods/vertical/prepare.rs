@@ -465,6 +465,12 @@ fn design(
     };
     let design = encode::encode(frame, terms, contrasted, dropped)?;
     encode::refuse_same_names(&design.terms, &design.sources, INTERCEPT)?;
+    encode::refuse_odd_names(&design.terms)?;
+    match study.guarantee {
+        VerticalGuarantee::Plain | VerticalGuarantee::Sealed(_) => encode::refuse_tiny(&design)?,
+        // Bounds are declared there, and no value ends a run.
+        VerticalGuarantee::Private(_) => {}
+    }
     if all.len() > design.terms.len() {
         let more = all.iter().filter(|name| !design.terms.contains(name)).map(|name| format!("`{name}`"));
         notes.push(format!(

@@ -31,6 +31,8 @@ pub(super) fn errors(work: &Work, dispersion: Option<f64>) -> Option<Vec<f64>> {
 pub(in crate::methods::vertical) fn root_and_unit(work: &Work, dispersion: Option<f64>) -> Option<(DMatrix<f64>, f64)> {
     match work.study.method.inference.errors.is_model() {
         true => Some((root(work)?, dispersion?)),
+        // Residuals of a fit that leaves nothing over are rounding.
+        false if super::df_residual(work) <= 0 => None,
         false => Some((robust_root(work)?, 1.0)),
     }
 }
