@@ -245,7 +245,11 @@ fn an_interrupt_ends_all_sides_with_its_reason() {
 #[cfg(unix)]
 #[test]
 fn signals_are_interrupts() {
-    for signal in ["-INT", "-TERM"] {
+    // What was started under `nohup` hands that on.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    let hears = ignored.and_then(|mask| u64::from_str_radix(mask, 16).ok()).is_some_and(|mask| mask & 1 == 0);
+    for signal in ["-INT", "-TERM"].into_iter().chain(hears.then_some("-HUP")) {
         let world = World::new();
         world.make_long();
         let (coordinator, address) = world.coordinator();
@@ -255,6 +259,18 @@ fn signals_are_interrupts() {
         let id = bob.child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
         assert_codes(&[coordinator.end(), alice.end(), bob.end()], 130);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn messages_that_nobody_can_read_change_no_exit_code() {
+    let world = World::new();
+    for (words, code) in [(&["fit", "--data", "none.csv"][..], 65), (&["fit", "--wait", "1"], 69)] {
+        let mut command = world.command("alice", "--listen", words);
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = command.env("RUST_LOG", "trace").stdout(Stdio::null()).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{words:?}");
     }
 }
 
