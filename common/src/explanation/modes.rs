@@ -31,7 +31,7 @@ impl ModeFacts {
                 readable: "one a round, for every row",
                 learnt: "after as many rounds as there are columns, the whole column space; 0/1 columns outright",
                 of_party: "that it may see what it can work out",
-                of_coordinator: "nothing that concerns values: it receives none",
+                of_coordinator: "little that concerns values: it receives the size of scaled gradients and how a run ended, with the reason",
                 kind: "none; declared, counted and metered",
                 counted: "the numbers that left, for later sealed runs; they limit no plain run",
             },
