@@ -104,7 +104,7 @@ fn few_rows_beside_a_value_that_most_rows_share_are_found_with_and_without_weigh
     let half: Vec<f64> = costs(600, 300);
     let on_two: Vec<f64> = (0..600).map(|row| if row < 2 { 1.0 } else { 1e-9 }).collect();
     assert_eq!(beside_majority(&half, Some(&on_two)), None);
-    let on_zeros: Vec<f64> = (0..600).map(|row| if row < 2 || row >= 300 { 1.0 } else { 1e-9 }).collect();
+    let on_zeros: Vec<f64> = (0..600).map(|row| if !(2..300).contains(&row) { 1.0 } else { 1e-9 }).collect();
     assert_eq!(beside_majority(&half, Some(&on_zeros)), Some(2));
     assert_eq!(beside_majority(&half, Some(&[0.3; 600])), None);
 
