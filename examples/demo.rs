@@ -60,7 +60,7 @@ pub fn main() -> ExitCode {
             Ok(Role::Coordinator) => fedreg_coordinator::cli::run(arguments),
             Ok(role) => fedreg_party::cli::run(role, arguments),
             Err(problem) => {
-                eprintln!("demo: {problem}");
+                fedreg_proto::telemetry::say(&format!("demo: {problem}"));
                 Exit::Usage
             }
         }
@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            eprintln!("demo: {:#}", failure.error);
+            fedreg_proto::telemetry::say(&format!("demo: {:#}", failure.error));
             failure.exit.into()
         }
     }

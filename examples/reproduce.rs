@@ -106,17 +106,17 @@ fn main() -> ExitCode {
         }
     };
     if let Err(problem) = check(&program) {
-        eprintln!("reproduce: {problem}");
+        fedreg_proto::telemetry::say(&format!("reproduce: {problem}"));
         return Exit::Usage.into();
     }
     match reproduce(&program) {
         Ok(0) => Exit::Done,
         Ok(missed) => {
-            eprintln!("reproduce: {missed} of the stated bounds were missed");
+            fedreg_proto::telemetry::say(&format!("reproduce: {missed} of the stated bounds were missed"));
             Exit::NotConverged
         }
         Err(error) => {
-            eprintln!("reproduce: {error:#}");
+            fedreg_proto::telemetry::say(&format!("reproduce: {error:#}"));
             match () {
                 () if error.is::<OutputError>() => Exit::CannotWrite,
                 () if error.is::<Unusable>() => Exit::Data,
@@ -170,7 +170,10 @@ fn reproduce(program: &Program) -> anyhow::Result<usize> {
         for (picture, svg) in document.pictures() {
             folder.write(&format!("{name}-{picture}.svg"), svg.as_bytes())?;
         }
-        eprintln!("reproduce: wrote {}", folder.path().join(format!("{name}.html")).display());
+        fedreg_proto::telemetry::say(&format!(
+            "reproduce: wrote {}",
+            folder.path().join(format!("{name}.html")).display()
+        ));
     }
     Ok(document.missed())
 }

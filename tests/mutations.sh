@@ -462,7 +462,7 @@ mutate "an order with more terms than were declared" common/src/methods/vertical
 mutate "a gradient foretold without its public integers" common/src/methods/vertical/sealed/limits.rs \
     's/factors\.bytes\(\)\.saturating_add/(factors.bytes() - 16 * terms as u64).saturating_add/' sealed::tests::bytes
 mutate "columns leave before the limits are looked at" common/src/methods/vertical/sealed/session.rs \
-    's/        within_limits\(role, &limits, &sizes, &encoded, peer_columns, Before::default\(\)\)\?;\n//' sealed::tests::what_may_not_open
+    's/        within_limits\(&study, role, &limits, &sizes, \(&encoded, peer_columns\), Before::default\(\)\)\?;\n//' sealed::tests::what_may_not_open
 mutate "numbers that opened in earlier runs" common/src/privacy/ledger/state.rs \
     's/\*name != run \&\& data_sets\.contains\(\&opened\.data_set\)/false/' openings::tests
 mutate "tables of linked data sets not compared" common/src/privacy/ledger/openings.rs \
@@ -1150,6 +1150,11 @@ mutate "a step bounded by a row that is not the largest" common/src/methods/vert
 mutate "the largest row of the first rows" common/src/methods/vertical/block.rs \
     's/\(0\.\.self\.rows\(\)\)(\.step_by\(BLOCK_ROWS\)\.collect\(\);\n\s+let of_block)/(0..self.rows().min(1))$1/' bounds_of_a_step
 mutate "a tail of the normal law from its other side" common/src/laws.rs 's/libm::erfc\(z \/ SQRT_2\)/libm::erfc(-z \/ SQRT_2)/' laws::
+mutate "columns that are mostly one value" $secure/open.rs 's/if differ < needed \&\& /if false \&\& differ < needed \&\& /' secure::tests::limits
+mutate "columns of three values without a limit" $secure/open.rs \
+    's/if !\(entropy >= needed\) \{\n(\s+)return Err\(Refusal::Levels/if false {\n$1return Err(Refusal::Levels/' secure::tests::limits
+mutate "earlier runs told to others" common/src/session.rs \
+    's/Abort::Spent \{ who, \.\. \} => \{/Abort::Spent { what, .. } if !what.is_empty() => what.clone(),\n            Abort::Spent { who, .. } => {/' session::tests
 
 if ((run == 0)); then
     echo "no mutation has one of these words in its name: ${wanted[*]}"

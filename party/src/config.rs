@@ -335,8 +335,8 @@ pub struct PolicyTerms {
     /// This limit and the three below protect this party's own rows, so that this party may also loosen them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_entropy_bits: Option<f64>,
-    /// Rows that the rarer value of an own two-valued column needs in sealed mode, and rows that must differ from a value which more than
-    /// half of the rows have; 10 if absent.
+    /// Rows that the rarer value of an own two-valued column needs in sealed mode, and fewest rows that must differ from a value which more than
+    /// half of the rows have; 10 if absent, 0 lifts both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sealed_level_rows: Option<u64>,
     /// Rows for each column of all parties in sealed mode; 10 if absent.

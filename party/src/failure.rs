@@ -152,6 +152,9 @@ impl Failure {
             Failure::Read(_) | Failure::Moved { .. } => {
                 format!("the data of {own} were refused; the reason is shown there only")
             }
+            Failure::Ledger(_) | Failure::Account(_) if self.exit() == Exit::CannotWrite => {
+                format!("{own} could not write its privacy ledger; the reason is shown there only")
+            }
             Failure::Ledger(_) | Failure::Account(_) => {
                 format!("the privacy ledger of {own} refused; the reason is shown there only")
             }

@@ -295,7 +295,10 @@ pub fn read_study(file: &Path) -> Result<Study, FileError> {
 /// It has not.
 pub fn check_address(key: &'static str, address: &str) -> Result<(), FileError> {
     let is_host = |host: &str| match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
-        Some(inner) => inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok()),
+        Some(inner) => inner.is_some_and(|inner| {
+            let address = inner.split_once('%').map_or(inner, |(address, _)| address);
+            address.parse::<std::net::Ipv6Addr>().is_ok()
+        }),
         None => {
             !host.is_empty() && !host.contains(|c: char| ":/[]@".contains(c) || c.is_whitespace() || c.is_control())
         }

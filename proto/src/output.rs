@@ -248,7 +248,12 @@ pub(crate) fn replace(path: &Path, contents: &[u8], secret: bool) -> io::Result<
 fn target(path: &Path) -> io::Result<PathBuf> {
     let Ok(about) = fs::symlink_metadata(path) else { return Ok(path.to_path_buf()) };
     let (path, about) = match about.is_symlink() {
-        true => (fs::canonicalize(path)?, fs::metadata(path)?),
+        true => match fs::canonicalize(path) {
+            Ok(full) => (full, fs::metadata(path)?),
+            // To a file that is still to be made.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(above(path).join(fs::read_link(path)?)),
+            Err(error) => return Err(error),
+        },
         false => (path.to_path_buf(), about),
     };
     if about.is_file() || about.is_dir() {
@@ -400,6 +405,9 @@ mod tests {
         );
         assert!(!fs::symlink_metadata(path("socket")).unwrap().is_file());
         drop(socket);
+        std::os::unix::fs::symlink("later.txt", path("early")).unwrap();
+        write_whole(&path("early"), b"new").unwrap();
+        assert_eq!(fs::read(path("later.txt")).unwrap(), b"new");
         std::os::unix::fs::symlink("nowhere/x", path("dangling")).unwrap();
         assert!(write_whole(&path("dangling"), b"new").is_err());
     }

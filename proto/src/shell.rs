@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Read};
+#[cfg(unix)]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -104,18 +106,21 @@ pub async fn interrupted() -> bool {
         let Ok(mut terminate) = signal(SignalKind::terminate()) else {
             return tokio::signal::ctrl_c().await.is_ok();
         };
+        static ENDING: AtomicBool = AtomicBool::new(false);
         let hung_up = async {
-            // Where `nohup` has it ignored, it stays so.
-            match (!ignores_hangups()).then(|| signal(SignalKind::hangup())) {
+            // Where `nohup` has it ignored, it stays so. A terminal that closes says it twice, which is no second request.
+            match (!ignores_hangups() && !ENDING.load(Ordering::Relaxed)).then(|| signal(SignalKind::hangup())) {
                 Some(Ok(mut hangup)) => drop(hangup.recv().await),
                 Some(Err(_)) | None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let came = tokio::select! {
             () = hung_up => true,
             _ = terminate.recv() => true,
             pressed = tokio::signal::ctrl_c() => pressed.is_ok(),
-        }
+        };
+        ENDING.store(true, Ordering::Relaxed);
+        came
     }
     #[cfg(not(unix))]
     {

@@ -65,7 +65,7 @@ pub fn say(text: &str) {
 
 /// A text in which no letter controls a terminal or reorders what stands around it: names and files of others may hold some.
 fn on_terminal(text: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| matches!(letter, '\n' | '\r' | '\t') || !is_hidden(letter);
+    let is_plain = |letter: char| matches!(letter, '\n' | '\t') || !is_hidden(letter);
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }

@@ -115,7 +115,7 @@ pub const LONGEST_NAME: usize = 1000;
 /// Letters that control a terminal, or that reorder or hide text around them.
 pub fn is_hidden(letter: char) -> bool {
     letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{61c}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Refuses columns whose squares are no numbers any more, unless all of one is zero.

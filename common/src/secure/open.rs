@@ -6,10 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use rayon::prelude::*;
+
 /// The limits of a party.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Bits of entropy that a two-valued column must have for each number that opens about it.
+    /// Bits of entropy that a column of few different values must have for each product that opens about it.
     pub entropy_bits: f64,
     /// Rows that the rarer value of a two-valued column must have, and rows that must differ from a value which more than half have.
     pub level_rows: u64,
@@ -51,7 +53,7 @@ impl fmt::Display for Rows {
 pub struct Numbers {
     /// Products of the column with others that the other side knows, and its sum where that opens.
     pub products: u64,
-    /// These, and of a binomial or poisson fit its part of the gradients and of the weighted products.
+    /// These, and of a binomial or poisson fit its part of the weighted products and of as many gradients as such fits take as a rule.
     pub all: u64,
 }
 
@@ -223,10 +225,11 @@ pub fn beside_majority(column: &[f64], weights: Option<&[f64]>) -> Option<u64> {
             false => lead -= weight(row),
         }
     }
-    let of = |passes: &dyn Fn(f64) -> bool| -> f64 {
-        column.iter().enumerate().filter(|(_, value)| passes(**value)).map(|(row, _)| weight(row)).sum()
-    };
-    let has_majority = of(&|value| value == candidate) > of(&|value| value != candidate);
+    let [mut with, mut without] = [0.0, 0.0];
+    for (row, value) in column.iter().enumerate() {
+        *(if *value == candidate { &mut with } else { &mut without }) += weight(row);
+    }
+    let has_majority = with > without;
     has_majority.then(|| rows_with(column, weights, |value| value != candidate))
 }
 
@@ -280,17 +283,20 @@ impl Limits {
         weights: Option<&[f64]>,
         numbers: Numbers,
     ) -> Result<(), Refusal> {
-        for (name, values) in columns {
-            match rarer_value(values, weights) {
-                Some(rarer) => self.two_valued(which, name, values, weights, rarer, numbers.products)?,
-                None => self.of_more_values(which, name, values, weights, numbers)?,
-            }
-        }
-        Ok(())
+        let columns: Vec<(&str, &[f64])> = columns.collect();
+        let of = |(name, values): &(&str, &[f64])| match rarer_value(values, weights) {
+            Some(rarer) => self.two_valued(which, name, values, weights, rarer, numbers.products),
+            None => self.of_more_values(which, name, values, weights, numbers),
+        };
+        columns.par_iter().map(of).collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Rows that must differ from a value of a column which more than half of the rows have.
+    /// Rows that must differ from a value of a column which more than half of the rows have; none where the party asks for no
+    /// [`Limits::level_rows`] either.
     pub fn differing(&self, numbers: Numbers) -> u64 {
+        if self.level_rows == 0 {
+            return 0;
+        }
         ((numbers.all as f64 / self.opened_share).ceil() as u64).max(self.level_rows)
     }
 
@@ -323,7 +329,10 @@ impl Limits {
         numbers: Numbers,
     ) -> Result<(), Refusal> {
         let column = || name.to_string();
-        if let Some(differ) = beside_majority(values, weights) {
+        // A zero is in no product, whatever its row weighs.
+        let differ =
+            [beside_majority(values, None), weights.and_then(|weights| beside_majority(values, Some(weights)))];
+        if let Some(differ) = differ.into_iter().flatten().min() {
             let needed = self.differing(numbers);
             // A constant tells nothing.
             if differ < needed && values.iter().any(|value| *value != values[0]) {

@@ -526,7 +526,10 @@ fn loosened(study: &Study<Vertical>, role: Role, limits: &Limits) -> Vec<String>
     let usual = Limits::default();
     let loosened = [
         (limits.entropy_bits < usual.entropy_bits, format!("{} bits of entropy", limits.entropy_bits)),
-        (limits.level_rows < usual.level_rows, format!("{} rows of a rarer value", limits.level_rows)),
+        (
+            limits.level_rows < usual.level_rows,
+            format!("{} rows of a rarer value, or beside a value that most rows have", limits.level_rows),
+        ),
         (limits.rows_per_column < usual.rows_per_column, format!("{} rows a column", limits.rows_per_column)),
         (limits.opened_share > usual.opened_share, format!("{} % of the unknowns", 100.0 * limits.opened_share)),
     ];

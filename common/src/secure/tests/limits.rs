@@ -123,8 +123,12 @@ fn few_rows_beside_a_value_that_most_rows_share_are_found_with_and_without_weigh
     assert_eq!(of(&costs(600, 39), None, Numbers { products: 6, all: 20 }), refused(39, 20, 40));
     assert_eq!(of(&costs(600, 40), None, Numbers { products: 6, all: 20 }), Ok(()));
     assert_eq!(of(&half, Some(&on_zeros), products(3)), refused(2, 3, 10));
-    let loose = Limits { level_rows: 0, opened_share: 1e6, ..limits };
-    assert_eq!(loose.columns(Rows::All, [("cost", &column[..])].into_iter(), None, products(9)), Ok(()));
+    // As loose as a party's own file may have it.
+    let loose = Limits { level_rows: 0, opened_share: 1.0, ..limits };
+    assert_eq!(loose.columns(Rows::All, [("cost", &column[..])].into_iter(), None, products(900)), Ok(()));
+    // Rows with a cost outweigh all others, and yet they are two.
+    let heavy: Vec<f64> = column.iter().map(|cost| if *cost > 0.0 { 1e4 } else { 1.0 }).collect();
+    assert_eq!(of(&column, Some(&heavy), products(3)), refused(2, 3, 10));
 }
 
 #[test]

@@ -22,6 +22,9 @@ use crate::study::{HeldBy, Study, Vertical};
 /// one of 50 up to 4 as a rule. Fits that take more end where the limits are reached.
 const GRADIENTS_A_LAMBDA: u64 = 4;
 
+/// Gradients of a binomial or poisson fit without a penalty as a rule; few take more.
+const GRADIENTS_A_FIT: u64 = 10;
+
 /// Sizes of a fit that both parties know.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
@@ -292,7 +295,7 @@ impl Sizes {
             Family::Gaussian => 0,
             Family::Binomial | Family::Poisson => {
                 let weighted = if self.inference { other as u64 + 1 } else { 0 };
-                self.fewest_gradients().saturating_add(weighted)
+                self.fewest_gradients().max(GRADIENTS_A_FIT).saturating_add(weighted)
             }
         };
         Numbers { products, all: products.saturating_add(later) }
@@ -347,7 +350,7 @@ pub(super) fn countable(study: &Study<Vertical>, encoded: &Encoded) -> Result<()
     };
     match ends.iter().find(|value| is_always(**value)) {
         Some(value) => refuse(format!(
-            "the outcome `{}` is {value} in every row: there is nothing to fit",
+            "the outcome `{}` is {value} in every row that counts: there is nothing to fit",
             study.method.outcome.column.escape_debug()
         )),
         None => Ok(()),
@@ -449,9 +452,7 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
             Abort::OwnData(remedy("sealed_entropy_bits", "leave the column out"))
         }
         Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
-        Limit::Sparse { .. } => {
-            Abort::OwnData(remedy("sealed_level_rows` and `sealed_opened_share", "leave the column out"))
-        }
+        Limit::Sparse { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
         Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
         // The share is 1 at most.
         Limit::Opened { before, unknowns, .. } if *before > 0 && before >= unknowns => {

@@ -105,7 +105,7 @@ pub(in super::super) struct Lead {
 
 impl Lead {
     /// From the table of `1, Q_a, Q_b` and the outcome's mean products with them, both without the first where there is no intercept. None
-    /// where the outcome has no variation.
+    /// where columns depend on each other.
     pub(in super::super) fn new(
         family: Family,
         joint: DMatrix<f64>,

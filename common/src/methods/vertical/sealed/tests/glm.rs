@@ -269,6 +269,20 @@ fn a_lossy_line_gives_the_bits_of_a_clean_one_in_every_family() {
 }
 
 #[test]
+fn an_outcome_of_one_value_ends_the_run_before_a_column_leaves() {
+    for (family, value) in [("binomial", 0.0), ("binomial", 1.0), ("poisson", 0.0)] {
+        let mut values = rows(family, 600, false);
+        values.iter_mut().for_each(|values| values[5] = value);
+        let (mut masked, study) = (false, study("sealed", &format!("[model]\nfamily = \"{family}\"")));
+        let observe = |_: usize, message: &Message| masked |= matches!(message.body, Body::Masked(_));
+        let abort = abort(sealed_with(&study, &values, Faults::NONE, observe, |_, _| {}));
+        assert!(!masked && matches!(abort, Abort::OwnData(_)), "{family} {value}: {abort}");
+        assert!(abort.to_string().contains(&format!("`y` is {value} in every row that counts")), "{abort}");
+        assert!(!abort.sentence_for_peer(Role::Alice).contains("nothing to fit"));
+    }
+}
+
+#[test]
 fn separated_outcomes_are_named_whichever_columns_separate_them() {
     for by in [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]] {
         let mut values = rows("binomial", 2500, false);
