@@ -41,6 +41,7 @@
 pub mod exit;
 pub mod hash;
 pub mod id;
+pub mod names;
 
 // Tables become design matrices; numerics.
 pub mod data;

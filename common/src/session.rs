@@ -288,6 +288,15 @@ impl From<ReleaseError> for Abort {
     }
 }
 
+/// What others are told where the ledger of a party ends a run with this code.
+pub fn ledger_for_peer(own: Role, exit: Exit) -> String {
+    let what = match exit == Exit::CannotWrite {
+        true => format!("{own} could not write its privacy ledger"),
+        false => format!("the privacy ledger of {own} refused"),
+    };
+    format!("{what}; the reason is shown there only")
+}
+
 impl Abort {
     /// The sentence that the peer is told: never one that quotes data.
     pub fn sentence_for_peer(&self, own: Role) -> String {
@@ -297,10 +306,7 @@ impl Abort {
             }
             Abort::Unwritten(_) => format!("{own} could not write a file; the reason is shown there only"),
             Abort::Bug(_) => format!("internal error at {own}; the reason is shown there only"),
-            Abort::Ledger(error) if error.exit() == Exit::CannotWrite => {
-                format!("{own} could not write its privacy ledger; the reason is shown there only")
-            }
-            Abort::Ledger(_) => format!("the privacy ledger of {own} refused; the reason is shown there only"),
+            Abort::Ledger(error) => ledger_for_peer(own, error.exit()),
             Abort::Spent { who, .. } => {
                 format!(
                     "refused by the policy of {who}: more would be open of its data set than it allows; the figures are shown there only"

@@ -3,7 +3,7 @@
 use fedreg_common::exit::Exit;
 use fedreg_common::id::Role;
 use fedreg_common::privacy::ledger::LedgerError;
-use fedreg_common::session::Abort;
+use fedreg_common::session::{Abort, ledger_for_peer};
 use fedreg_proto::certs::CertsError;
 use fedreg_proto::files::FileError;
 use fedreg_proto::link::Notice;
@@ -152,12 +152,7 @@ impl Failure {
             Failure::Read(_) | Failure::Moved { .. } => {
                 format!("the data of {own} were refused; the reason is shown there only")
             }
-            Failure::Ledger(_) | Failure::Account(_) if self.exit() == Exit::CannotWrite => {
-                format!("{own} could not write its privacy ledger; the reason is shown there only")
-            }
-            Failure::Ledger(_) | Failure::Account(_) => {
-                format!("the privacy ledger of {own} refused; the reason is shown there only")
-            }
+            Failure::Ledger(_) | Failure::Account(_) => ledger_for_peer(own, self.exit()),
             Failure::Output(_) => format!("{own} cannot write its results"),
             Failure::Config(_)
             | Failure::Identity(_)

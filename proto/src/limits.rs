@@ -16,7 +16,7 @@ pub(crate) const QUESTION_BYTES: usize = 1 << 10;
 /// Largest order to a dealer: a few sizes.
 pub(crate) const ORDER_BYTES: usize = 1 << 10;
 /// Longest name of a term or of a key of a study.
-pub const NAME_BYTES: usize = fedreg_common::data::encode::LONGEST_NAME;
+pub const NAME_BYTES: usize = fedreg_common::names::LONGEST;
 /// Most keys of a study.
 pub const KEYS: u64 = 10_000;
 /// Most rows of a coefficient table.

@@ -164,6 +164,17 @@ pub fn make_folder(path: &Path) -> Result<(), OutputError> {
     durable_folder(path).map_err(OutputError::at(path))
 }
 
+/// Makes a folder of the owner alone.
+///
+/// # Errors
+/// It cannot be made, or not be kept from others.
+pub fn make_own_folder(path: &Path) -> Result<(), OutputError> {
+    make_folder(path)?;
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(OutputError::at(path))?;
+    Ok(())
+}
+
 /// Makes a folder, and those above it, so that a power cut does not lose their names.
 ///
 /// # Errors

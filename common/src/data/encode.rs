@@ -19,6 +19,8 @@ use super::column::MISSING;
 use super::error::{few, shown};
 use super::formula::Term;
 use super::functions::{Factor, Foreknown, Interval};
+use crate::names;
+
 use super::rows::{LARGEST, Rows, SMALLEST, check, kept_levels};
 use super::{Column, DataError, Frame, Values};
 
@@ -99,23 +101,14 @@ pub fn refuse_same_names(names: &[String], sources: &[String], intercept: &str) 
 ///
 /// # Errors
 /// The first of them.
-pub fn refuse_odd_names(names: &[String]) -> Result<(), DataError> {
-    match names.iter().find(|name| name.len() > LONGEST_NAME || name.chars().any(is_hidden)) {
-        Some(name) if name.len() > LONGEST_NAME => {
+pub fn refuse_odd_names(terms: &[String]) -> Result<(), DataError> {
+    match terms.iter().find(|name| name.len() > names::LONGEST || name.chars().any(names::is_hidden)) {
+        Some(name) if name.len() > names::LONGEST => {
             Err(DataError::LongName { name: name.chars().take(60).collect(), bytes: name.len() })
         }
         Some(name) => Err(DataError::OddName { name: name.clone() }),
         None => Ok(()),
     }
-}
-
-/// Longest name of a term, bytes.
-pub const LONGEST_NAME: usize = 1000;
-
-/// Letters that control a terminal, or that reorder or hide text around them.
-pub fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{61c}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Refuses columns whose squares are no numbers any more, unless all of one is zero.

@@ -7,7 +7,7 @@ use super::{Column, DataError, Frame, Values};
 /// Largest size of a number that enters a fit: its square and sums of squares stay finite.
 pub const LARGEST: f64 = 1e150;
 
-/// Smallest largest size of a column that enters a fit: its square is a number.
+/// A column that enters a fit has a value of this size, unless all are zero: the square of a smaller one is no normal number.
 pub(super) const SMALLEST: f64 = 1e-150;
 
 /// The rows that are used.

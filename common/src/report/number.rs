@@ -1,5 +1,7 @@
 //! Numbers for people: rounded and aligned the way R prints them.
 
+use crate::names::is_hidden;
+
 /// What stands for an undefined number.
 pub(crate) const UNDEFINED: &str = "NA";
 
@@ -173,9 +175,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 pub fn visible(name: &str) -> String {
     name.chars()
         .flat_map(|c| {
-            let hidden = c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-            let (escaped, plain) = if hidden { (Some(c.escape_default()), None) } else { (None, Some(c)) };
+            let (escaped, plain) = if is_hidden(c) { (Some(c.escape_default()), None) } else { (None, Some(c)) };
             escaped.into_iter().flatten().chain(plain)
         })
         .collect()

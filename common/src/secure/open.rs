@@ -245,15 +245,18 @@ pub fn few_values(column: &[f64], weights: Option<&[f64]>) -> Option<(u64, f64)>
         }
     }
     let (whole, rows) = (values.values().sum::<f64>(), weights.map_or(column.len() as u64, effective_rows));
-    let bits = |share: f64| if share > 0.0 { -share * share.log2() } else { 0.0 };
     let entropy = rows as f64 * values.values().map(|weight| bits(weight / whole)).sum::<f64>();
     Some((values.len() as u64, entropy))
+}
+
+/// `-p log2(p)`, what a value of this share adds to the entropy of a row.
+fn bits(share: f64) -> f64 {
+    if share > 0.0 { -share * share.log2() } else { 0.0 }
 }
 
 /// Bits of the best code for which rows have the rarer value: `n h2(k / n)`.
 pub fn entropy(rows: u64, rarer: u64) -> f64 {
     let share = rarer as f64 / rows as f64;
-    let bits = |p: f64| if p > 0.0 { -p * p.log2() } else { 0.0 };
     if rows == 0 { 0.0 } else { rows as f64 * (bits(share) + bits(1.0 - share)) }
 }
 

@@ -1,7 +1,7 @@
 //! What a certificate says, in words for people.
 
-use fedreg_common::data::encode::is_hidden;
 use fedreg_common::id::Digest;
+use fedreg_common::names::is_hidden;
 use std::fmt::Write;
 use std::net::IpAddr;
 use time::OffsetDateTime;

@@ -1,8 +1,6 @@
 //! A folder for everybody who takes part in a study.
 
 use std::collections::{BTreeMap, BTreeSet};
-#[cfg(unix)]
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::{Protocol, Role};
@@ -13,7 +11,7 @@ use super::draft::accepted;
 use super::texts::{self, Texts};
 use super::{WizardError, whole};
 use crate::certs::{self, Authority, CertsError, NewFile, Subject, Validity};
-use crate::output::{make_folder, write_whole};
+use crate::output::{make_own_folder, write_whole};
 
 /// Days that a new authority is valid, as `certs authority` has it.
 const DAYS: u32 = 3650;
@@ -148,9 +146,7 @@ pub fn write(outline: &Outline, dir: &Path, flag: &'static str) -> Result<String
     for member in &members {
         let own = folder(&member.name);
         let place = |name: &str| own.join(name);
-        make_folder(&own)?;
-        #[cfg(unix)]
-        let _ = fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        make_own_folder(&own)?;
         whole(&place("study.toml"), &shared)?;
         whole(&place("explanation.html"), &page)?;
         whole(&place("README.md"), &texts.readme(member))?;

@@ -588,14 +588,14 @@ pub(super) fn check_basis(rows: usize, start: u64, columns: usize, basis: &Basis
         let came = basis.values.len() as u64;
         return Err(PeerFault::Length { what: "a basis", came, expected: expected as u64 });
     }
-    match is_orthonormal(basis) {
+    match can_be_a_basis(basis) {
         true => Ok(()),
         false => Err(PeerFault::Value { what: "a basis", expected: "between -1 and 1", round: 0 }),
     }
 }
 
 /// Whether the entries are those of columns of length 1: none can be larger. Columns that depend on each other up to rounding lead to others.
-pub(super) fn is_orthonormal(basis: &Basis) -> bool {
+pub(super) fn can_be_a_basis(basis: &Basis) -> bool {
     basis.values.iter().fold(true, |within, value| within & (value.abs() <= 1.0 + 1e-6))
 }
 

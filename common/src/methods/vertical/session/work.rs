@@ -14,7 +14,7 @@ use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
 
 use super::super::across::Across;
-use super::super::exchange::{Arrived, Learnt, Receiving, Sending, is_orthonormal};
+use super::super::exchange::{Arrived, Learnt, Receiving, Sending, can_be_a_basis};
 use super::super::fits::{Abreast, First, Fits, MOST_EXCHANGES, Site, Step as FitStep};
 use super::super::message::{Body, Ended, Held, HeldKind, Joint, JointKind, Results};
 use super::super::meter::{Meter, metered_gram};
@@ -450,7 +450,7 @@ impl Work {
             BasisPurpose::Inference => self.inference_basis(start),
         };
         let basis = basis.ok_or_else(|| self.without("no basis of the own columns"))?;
-        if !is_orthonormal(&basis) {
+        if !can_be_a_basis(&basis) {
             return Err(Abort::OwnData(format!(
                 "the columns of {} nearly depend on each other, so that rounding leaves no basis of them, which standard errors and \
                  penalties take: leave terms out, or lower the degree of polynomials and splines",
