@@ -8,6 +8,7 @@ mod glm;
 mod names;
 mod range;
 mod refit;
+mod shapes;
 mod transcript;
 
 use std::sync::{Arc, Mutex};
