@@ -27,6 +27,12 @@ const PAIRS: usize = 12;
 /// Largest standard deviation of the linear predictor at the first point.
 const STEEPEST_START: f64 = 8.0;
 
+/// Largest weight of a row in a binomial fit, a quarter, with room for the error of its kernel.
+const LARGEST_WEIGHT: f64 = 0.3;
+
+/// Errors of a kernel by which a gradient must have changed before it says what the curvature is.
+const ABOVE_ERROR: f64 = 4.0;
+
 /// Nodes of the expectations.
 const NODES: usize = 80;
 
@@ -94,6 +100,8 @@ pub struct Descent {
     null: DVector<f64>,
     asked: DVector<f64>,
     digits: u32,
+    /// The error of the kernel at the last accepted point.
+    error_before: f64,
     /// Points that were asked for and answered, and those of them without a gradient.
     evaluations: u32,
     refusals: u32,
@@ -116,7 +124,8 @@ impl Descent {
         let next = Next::Evaluate { point: start.clone(), digits };
         let (pairs, at, line) = (Vec::new(), None, None);
         let null = model.null(score.len());
-        Some((Descent { model, pairs, at, line, null, asked: start, digits, evaluations: 0, refusals: 0 }, next))
+        let (asked, error_before, evaluations, refusals) = (start, 0.0, 0, 0);
+        Some((Descent { model, pairs, at, line, null, asked, digits, error_before, evaluations, refusals }, next))
     }
 
     /// Evaluations so far, with the points at which no gradient opened.
@@ -155,7 +164,11 @@ impl Descent {
             let slope = gradient.dot(&line.direction);
             // Beyond the minimum a step must at least have made the gradient smaller: otherwise nothing has been gained for sure.
             let gained = slope <= 0.0 || gradient.amax() < before.amax();
-            let accepted = slope <= 0.5 * line.slope.abs() && gained;
+            // A slope within the error of the start's kernel may rise from there: no shorter step would ever be accepted. By a better
+            // kernel the end is at least a point whose gradient is known.
+            let unsure = line.slope.abs() <= self.error_before * line.direction.lp_norm(1);
+            let better = error_of(self.model.family, self.digits) < self.error_before;
+            let accepted = slope <= 0.5 * line.slope.abs() && gained || unsure && better;
             if !accepted && self.evaluations < MOST_EVALUATIONS {
                 // The root of the slope between a start that descends and an end that climbs.
                 let share = (-line.slope / (slope - line.slope)).clamp(0.1, 0.9);
@@ -167,7 +180,7 @@ impl Descent {
                 return Next::Exhausted { point: from.clone() };
             }
             let (step, change) = (&point - from, &gradient - before);
-            if step.dot(&change) > 1e-14 * step.norm() * change.norm() {
+            if self.model.is_curvature(&step, &change, self.error_before) {
                 self.pairs.push((step, change));
                 if self.pairs.len() > PAIRS {
                     self.pairs.remove(0);
@@ -180,6 +193,7 @@ impl Descent {
     /// From an accepted point.
     fn depart(&mut self, point: DVector<f64>, gradient: DVector<f64>) -> Next {
         let scaled = self.scaled(&gradient);
+        self.error_before = error_of(self.model.family, self.digits);
         let direction = self.direction(&point, &gradient);
         if scaled <= TOLERANCE && has_all_digits(self.model.family, self.digits) {
             return Next::Converged { point, gradient, step: direction };
@@ -222,6 +236,11 @@ impl Descent {
     }
 }
 
+/// The error of the means by a kernel of so many digits.
+pub(crate) fn error_of(family: Family, digits: u32) -> f64 {
+    if has_all_digits(family, digits) { 0.0 } else { 10f64.powi(-(digits as i32)) }
+}
+
 /// What does not change during a fit: the curvature of a normal linear predictor, from a table.
 pub(crate) struct Model {
     family: Family,
@@ -254,6 +273,21 @@ impl Model {
     /// Root mean square of what a step changes in the linear predictor.
     pub(crate) fn length(&self, step: &DVector<f64>) -> f64 {
         (&self.table * step).dot(step).sqrt()
+    }
+
+    /// Whether a change of the gradient along a step says what the curvature is. That it exceeds by far the `error` of the kernel at the
+    /// start of the step, which is the larger one, is not enough in every direction: what is left of the error shows where the change is
+    /// more than the table times a quarter, the largest weight of a binomial fit, allows.
+    pub(crate) fn is_curvature(&self, step: &DVector<f64>, change: &DVector<f64>, error: f64) -> bool {
+        let along = step.dot(change);
+        let mut half = change.clone();
+        let bounded = match self.family {
+            Family::Binomial => {
+                self.lower.solve_lower_triangular_mut(&mut half) && half.norm_squared() <= LARGEST_WEIGHT * along
+            }
+            Family::Gaussian | Family::Poisson => true,
+        };
+        along > 1e-14 * step.norm() * change.norm() && change.amax() > ABOVE_ERROR * error && bounded
     }
 
     /// The mean of a function of a normal linear predictor.

@@ -338,6 +338,67 @@ fn descend(family: Family, x: &DMatrix<f64>, y: &DVector<f64>) -> (u32, f64) {
     }
 }
 
+/// A descent of a column at each party whose means have the error of the kernels of sealed fits.
+fn descend_by_kernels(x: &DMatrix<f64>, y: &DVector<f64>) -> (u32, f64) {
+    let rows = x.nrows() as f64;
+    let (joint, score) = (x.tr_mul(x) / rows, x.tr_mul(y) / rows);
+    let (mut descent, mut next) = Descent::new(Family::Binomial, joint, &score, beside(&score)).unwrap();
+    let means = |point: &DVector<f64>, digits: u32| {
+        let s = x.column(1) * point[1];
+        let t = x.column(2).map(|value| value * point[2] + point[0]);
+        let separated = Separated::new(Kernel::Mean, kernel::class(s.amax()).unwrap(), digits).unwrap();
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        separated.polynomials(s.as_slice(), &mut left);
+        separated.functions(t.as_slice(), &mut right);
+        let rows = s.len();
+        DVector::from_fn(rows, |i, _| {
+            (0..separated.terms).map(|k| left[k * rows + i] * right[k * rows + i]).sum::<f64>()
+        })
+    };
+    let exact = |point: &DVector<f64>| x.tr_mul(&((x * point).map(|eta| Family::Binomial.mean(eta)) - y)) / rows;
+    loop {
+        match next {
+            Next::Evaluate { point, digits } => next = descent.next(x.tr_mul(&(means(&point, digits) - y)) / rows),
+            Next::Converged { point, step, .. } => {
+                return (descent.evaluations(), descent.scaled(&exact(&(point + step))));
+            }
+            Next::Exhausted { .. } => return (descent.evaluations(), f64::INFINITY),
+        }
+    }
+}
+
+/// Where hardly anything depends on the columns, the linear start is so near the maximum that the gradient is smaller there than the error of
+/// the first kernel.
+#[test]
+fn a_start_that_is_nearer_than_its_kernel_can_tell_still_ends_at_the_maximum() {
+    let mut counts = std::collections::BTreeMap::new();
+    let mut wrong = Vec::new();
+    for seed in 0..400 {
+        let rows = 60 + 11 * (seed as usize % 41);
+        let mut x = random(rows, 3, 1000 + seed);
+        for (at, mut column) in x.column_iter_mut().enumerate() {
+            if at == 0 {
+                column.fill(1.0);
+            } else {
+                let mean = column.mean();
+                column.add_scalar_mut(-mean);
+                let size = (column.norm_squared() / rows as f64).sqrt();
+                column /= size;
+            }
+        }
+        let effect = [0.0, 0.0, 0.2, 0.5][seed as usize % 4];
+        let draw = random(rows, 1, 5000 + seed);
+        let y = DVector::from_fn(rows, |i, _| f64::from(u8::from(draw[i] + effect * (x[(i, 1)] - x[(i, 2)]) > 0.0)));
+        let (evaluations, gradient) = descend_by_kernels(&x, &y);
+        *counts.entry(evaluations).or_insert(0) += 1;
+        if !(gradient <= 1e-8 && evaluations <= 8) {
+            wrong.push((seed, rows, evaluations, gradient));
+        }
+    }
+    println!("{counts:?}");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 #[test]
 fn a_descent_of_normal_columns_needs_few_evaluations() {
     // Rows, family, size of the coefficients, constant, and evaluations. A poisson fit needs no further one for digits of a kernel.

@@ -11,7 +11,7 @@ use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::methods::vertical::penalty::{self, Penalty};
 use crate::secure::kernel::{TOLERANCES, has_all_digits};
-use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE};
+use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE, error_of};
 
 /// Pairs that correct the curvature.
 const PAIRS: usize = 48;
@@ -59,10 +59,14 @@ pub(super) enum Wanted {
 struct At {
     beta: DVector<f64>,
     gradient: DVector<f64>,
+    /// The same in coordinates of the bases.
+    of_bases: DVector<f64>,
     /// The mean loss there, as in [`Fitted`].
     loss: Option<f64>,
     /// Whether the gradient has all digits.
     exact: bool,
+    /// The error of its kernel.
+    error: f64,
 }
 
 /// A search along a direction from the last point.
@@ -108,7 +112,8 @@ impl Along {
         if intercept {
             null[0] = beside.offset.as_ref().map_or(family.linear(mean), |offset| offset.null);
         }
-        let score = penalised.factor.tr_mul(score);
+        let of_bases = score;
+        let score = penalised.factor.tr_mul(of_bases);
         let mut along = Along {
             lambdas: penalised.lambdas.clone().unwrap_or_default(),
             penalised,
@@ -127,11 +132,11 @@ impl Along {
             fits: Vec::new(),
         };
         if known {
-            let mut gradient = -&along.score;
-            gradient[0] = 0.0;
+            let [mut gradient, mut of_bases] = [&along.score, of_bases].map(|score| -score);
+            (gradient[0], of_bases[0]) = (0.0, 0.0);
             let loss = Some(family.at(0.0, null[0]).loss);
             along.digits = *TOLERANCES.start();
-            along.at = Some(At { beta: null, gradient, loss, exact: true });
+            along.at = Some(At { beta: null, gradient, of_bases, loss, exact: true, error: 0.0 });
             along.go_on();
         }
         Some(along)
@@ -186,8 +191,9 @@ impl Along {
         let known = self.penalised.family == Family::Poisson && self.beside.intercept;
         let loss = known.then(|| gradient[0] + self.beside.mean);
         let exact = has_all_digits(self.penalised.family, self.digits);
-        let gradient = self.penalised.factor.tr_mul(gradient);
-        let reached = At { beta: self.asked.clone(), gradient, loss, exact };
+        let error = error_of(self.penalised.family, self.digits);
+        let (of_bases, gradient) = (gradient.clone(), self.penalised.factor.tr_mul(gradient));
+        let reached = At { beta: self.asked.clone(), gradient, of_bases, loss, exact, error };
         let lambda = self.lambdas.get(self.fits.len()).copied();
         if let (Some(line), Some(from), Some(lambda)) = (&mut self.line, &self.at, lambda) {
             let penalty = penalty_of(&self.penalised, lambda);
@@ -196,7 +202,9 @@ impl Along {
             // Beyond the minimum a step must at least bring the fit nearer to it: otherwise nothing has been gained for sure.
             let gained = slope <= 0.0 || after < before;
             let ends = exact && after <= TOLERANCE * self.model.spread();
-            let accepted = slope <= 0.5 * line.slope.abs() && gained || ends;
+            // As in a fit without a penalty: within the error of its kernel the start may be one from which nothing descends.
+            let unsure = line.slope.abs() <= from.error * (&self.penalised.factor * &line.direction).lp_norm(1);
+            let accepted = slope <= 0.5 * line.slope.abs() && gained || ends || unsure && reached.error < from.error;
             if !accepted {
                 if self.evaluations >= MOST_EVALUATIONS {
                     self.wanted = Wanted::Exhausted;
@@ -208,7 +216,8 @@ impl Along {
                 return;
             }
             let (step, change) = (&reached.beta - &from.beta, &reached.gradient - &from.gradient);
-            if step.dot(&change) > 1e-14 * step.norm() * change.norm() {
+            let in_bases = [&self.penalised.factor * &step, &reached.of_bases - &from.of_bases];
+            if self.model.is_curvature(&in_bases[0], &in_bases[1], from.error) {
                 self.pairs.push((step, change));
                 if self.pairs.len() > PAIRS {
                     self.pairs.remove(0);
