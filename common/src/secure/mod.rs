@@ -58,6 +58,7 @@ pub mod open;
 pub mod optimiser;
 pub mod product;
 pub mod ring;
+mod together;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -8,6 +8,8 @@ use std::fmt;
 
 use rayon::prelude::*;
 
+use super::together::Together;
+
 /// The limits of a party.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
@@ -118,6 +120,11 @@ pub enum Refusal {
         /// What is needed.
         needed: u64,
     },
+    /// Own columns together: what one of these says, of a combination of them.
+    #[error(
+        "{0}. Own columns give it together, as they give the reference level of a factor, or the rows in which two of them differ"
+    )]
+    Together(Box<Refusal>),
     /// A value that too few rows share: exit 65.
     #[error("column `{column}` has {rarer} rows of its rarer value among {which}, at least {needed} are needed")]
     Rare {
@@ -278,7 +285,8 @@ impl Limits {
     /// values that are known left out, few unknown ones follow from more equations than these (sparse recovery: Candes, Romberg, Tao 2006).
     ///
     /// # Errors
-    /// [`Refusal::Entropy`], [`Refusal::Rare`], [`Refusal::Levels`] or [`Refusal::Sparse`], for the first column.
+    /// [`Refusal::Entropy`], [`Refusal::Rare`], [`Refusal::Levels`] or [`Refusal::Sparse`], for the first column; [`Refusal::Together`] with
+    /// one of them for the first combination of columns of few values.
     pub fn columns<'a>(
         &self,
         which: Rows,
@@ -291,7 +299,49 @@ impl Limits {
             Some(rarer) => self.two_valued(which, name, values, weights, rarer, numbers.products),
             None => self.of_more_values(which, name, values, weights, numbers),
         };
-        columns.par_iter().map(of).collect::<Vec<_>>().into_iter().collect()
+        columns.par_iter().map(of).collect::<Vec<_>>().into_iter().collect::<Result<(), _>>()?;
+        self.together(which, &columns, weights, numbers)
+    }
+
+    /// Combinations of own columns of few different values, as if each were a column: as many numbers open about it.
+    fn together(
+        &self,
+        which: Rows,
+        columns: &[(&str, &[f64])],
+        weights: Option<&[f64]>,
+        numbers: Numbers,
+    ) -> Result<(), Refusal> {
+        let unlimited = self.level_rows == 0 && !(self.entropy_bits > 0.0);
+        let Some(together) = (!unlimited).then(|| Together::new(columns)).flatten() else { return Ok(()) };
+        let rows = columns.first().map_or(0, |(_, values)| values.len() as u64);
+        let enough = self.enough(rows, numbers).filter(|_| weights.is_none());
+        let of = |combination: usize| {
+            if enough.is_some_and(|enough| together.divides(combination, enough)) {
+                return Ok(());
+            }
+            let (name, values) = (together.name(combination), together.values(combination));
+            let refusal = match rarer_value(&values, weights) {
+                Some(rarer) => self.two_valued(which, &name, &values, weights, rarer, numbers.products),
+                None => self.of_more_values(which, &name, &values, weights, numbers),
+            };
+            refusal.map_err(|refusal| Refusal::Together(Box::new(refusal)))
+        };
+        let all: Vec<usize> = together.numbers().collect();
+        all.into_par_iter().map(of).collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// Rows that are enough for a column of any values which has as many zeros, and as many other values; none where no number is.
+    fn enough(&self, rows: u64, numbers: Numbers) -> Option<u64> {
+        let bits = self.entropy_bits * numbers.products as f64;
+        let (mut below, mut above) = (0, rows / 2);
+        if !(entropy(rows, above) >= bits) {
+            return None;
+        }
+        while above - below > 1 {
+            let middle = (below + above) / 2;
+            if entropy(rows, middle) >= bits { above = middle } else { below = middle }
+        }
+        Some(above.max(self.differing(numbers)).max(self.level_rows))
     }
 
     /// Rows that must differ from a value of a column which more than half of the rows have; none where the party asks for no

@@ -233,3 +233,101 @@ fn every_fold_and_its_complement_meet_the_limits() {
     );
     assert!(matches!(nearly, Err(Refusal::Rare { which: Rows::Fold(1), rarer: 5, .. })), "{nearly:?}");
 }
+
+/// What the limits say of columns, without the place in which they stand.
+fn together(columns: &[(&str, Vec<f64>)], limits: Limits, numbers: u64) -> Result<(), String> {
+    let columns = columns.iter().map(|(name, values)| (*name, values.as_slice()));
+    limits.columns(Rows::All, columns, None, products(numbers)).map_err(|refusal| refusal.to_string())
+}
+
+/// Indicators of all levels of a factor but one.
+fn indicators(levels: &[u64], reference: usize) -> Vec<(&'static str, Vec<f64>)> {
+    let names = ["a", "b", "c", "d"];
+    let of_row: Vec<usize> =
+        levels.iter().enumerate().flat_map(|(level, rows)| (0..*rows).map(move |_| level)).collect();
+    (0..levels.len())
+        .filter(|level| *level != reference)
+        .map(|level| (names[level], of_row.iter().map(|of| f64::from(u8::from(*of == level))).collect()))
+        .collect()
+}
+
+#[test]
+fn a_rare_level_is_found_whichever_level_is_the_reference() {
+    let limits = Limits::default();
+    for (levels, numbers, fits) in [
+        (&[1, 300, 299][..], 3, false),
+        (&[9, 300, 291], 1, false),
+        (&[10, 300, 290], 1, true),
+        // Enough rows, and too little entropy for six products.
+        (&[40, 280, 280], 6, false),
+        (&[200, 200, 200], 6, true),
+        (&[150, 250, 195, 5], 1, false),
+    ] {
+        for reference in 0..levels.len() {
+            let said = together(&indicators(levels, reference), limits, numbers);
+            assert_eq!(said.is_ok(), fits, "{levels:?} {reference}: {said:?}");
+        }
+    }
+    let said = together(&indicators(&[1, 300, 299], 0), limits, 3).unwrap_err();
+    assert_eq!(
+        said,
+        "column `1 - b - c` has 1 rows of its rarer value among the rows, at least 10 are needed. Own columns give it together, as \
+         they give the reference level of a factor, or the rows in which two of them differ"
+    );
+}
+
+#[test]
+fn rows_in_which_columns_differ_are_found_however_they_are_coded() {
+    let (rows, limits) = (600, Limits::default());
+    let half = |row: usize| f64::from(u8::from(row % 2 == 0));
+    let but = |few: usize| move |row: usize| if row < few { 1.0 - half(row) } else { half(row) };
+    let column = |of: &dyn Fn(usize) -> f64| (0..rows).map(of).collect::<Vec<f64>>();
+    let cells = |of: &dyn Fn(usize) -> [f64; 2]| {
+        let [first, second] = [0, 1].map(|at| column(&|row| of(row)[at]));
+        let both = first.iter().zip(&second).map(|(a, b)| a * b).collect();
+        [("u", first), ("v", second), ("u:v", both)]
+    };
+    // A third of each other cell, and few rows with neither, one, the other, both.
+    let rare = |cell: usize| {
+        move |row: usize| {
+            let at = if row < 5 { cell } else { (cell + 1 + row % 3) % 4 };
+            [f64::from(u8::from(at & 1 == 1)), f64::from(u8::from(at & 2 == 2))]
+        }
+    };
+    for cell in 0..4 {
+        assert!(together(&cells(&rare(cell)), limits, 3).is_err(), "{cell}");
+    }
+    assert!(together(&cells(&|row| [half(row), half(row / 2)]), limits, 3).is_ok());
+    for (few, fits) in [(1, false), (9, false), (100, true)] {
+        for (scale, shift) in [(1.0, 0.0), (-2.5, 7.0)] {
+            let other = column(&|row| scale * but(few)(row) + shift);
+            let said = together(&[("u", column(&half)), ("v", other)], limits, 3);
+            assert_eq!(said.is_ok(), fits, "{few} {scale}: {said:?}");
+        }
+    }
+    // The sum of two scores is the third but for some rows.
+    let score = |at: usize| move |row: usize| ((row * (7 + at) / 3) % 4) as f64;
+    let sum = |few: usize| move |row: usize| score(0)(row) + score(4)(row) + f64::from(u8::from(row < few));
+    for (few, fits) in [(3, false), (300, true)] {
+        let scores = [("s", column(&score(0))), ("t", column(&score(4))), ("u", column(&sum(few)))];
+        let said = together(&scores, limits, 3);
+        assert_eq!(said.is_ok(), fits, "{few}: {said:?}");
+    }
+    // Without limits nothing is refused, and columns of many values are not looked at.
+    let none = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
+    assert!(together(&cells(&rare(0)), none, 3).is_ok());
+}
+
+#[test]
+fn many_independent_columns_are_no_rare_combination() {
+    use rand::{Rng, SeedableRng};
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
+    for (rows, many, numbers) in [(600, 3, 6), (2000, 12, 13), (20_000, 50, 51)] {
+        let names: Vec<String> = (0..many).map(|at| format!("x{at}")).collect();
+        let columns: Vec<(&str, Vec<f64>)> = names
+            .iter()
+            .map(|name| (name.as_str(), (0..rows).map(|_| f64::from(u8::from(rng.random_bool(0.4)))).collect()))
+            .collect();
+        assert_eq!(together(&columns, Limits::default(), numbers), Ok(()), "{rows} {many}");
+    }
+}

@@ -453,6 +453,17 @@ fn beyond(role: Role, limit: &Limit, sizes: Option<&Sizes>) -> Abort {
         }
         Limit::Rare { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
         Limit::Sparse { .. } => Abort::OwnData(remedy("sealed_level_rows", "leave the column out")),
+        Limit::Together(of) => {
+            let key = match **of {
+                Limit::Entropy { .. } | Limit::Levels { .. } => "sealed_entropy_bits",
+                Limit::Rare { .. }
+                | Limit::Sparse { .. }
+                | Limit::Together(_)
+                | Limit::Rows { .. }
+                | Limit::Opened { .. } => "sealed_level_rows",
+            };
+            Abort::OwnData(remedy(key, "leave one of these columns out, join levels"))
+        }
         Limit::Rows { .. } => Abort::Data(remedy("sealed_rows_per_column", "leave columns out")),
         // The share is 1 at most.
         Limit::Opened { before, unknowns, .. } if *before > 0 && before >= unknowns => {
