@@ -1151,6 +1151,12 @@ mutate "the largest row of the first rows" common/src/methods/vertical/block.rs 
     's/\(0\.\.self\.rows\(\)\)(\.step_by\(BLOCK_ROWS\)\.collect\(\);\n\s+let of_block)/(0..self.rows().min(1))$1/' bounds_of_a_step
 mutate "a tail of the normal law from its other side" common/src/laws.rs 's/libm::erfc\(z \/ SQRT_2\)/libm::erfc(-z \/ SQRT_2)/' laws::
 mutate "columns that are mostly one value" $secure/open.rs 's/if differ < needed \&\& /if false \&\& differ < needed \&\& /' secure::tests::limits
+mutate "combinations of columns without a limit" $secure/open.rs \
+    's/self\.together\(which, \&columns, weights, numbers\)/self.together(which, \&columns[..0], weights, numbers)/' secure::tests::limits
+mutate "a start within its error that is kept" $secure/optimiser.rs \
+    's/ \|\| unsure \&\& better/ || unsure \&\& better \&\& false/' a_start_that_is_nearer
+mutate "a direction that vanishes without a pivot" $secure/gaussian.rs \
+    's/vanishes\(\&\(map\.tr_mul\(left_over\) \* \&map\), across\)\.then/false.then/' secure::tests::gaussian
 mutate "columns of three values without a limit" $secure/open.rs \
     's/if !\(entropy >= needed\) \{\n(\s+)return Err\(Refusal::Levels/if false {\n$1return Err(Refusal::Levels/' secure::tests::limits
 mutate "earlier runs told to others" common/src/session.rs \

@@ -108,7 +108,7 @@ fn store(world: &World) -> Connection {
 
 /// Number and bytes of the message that is on its way, and records that were counted.
 fn sent(world: &World) -> Option<(i64, Vec<u8>, i64)> {
-    let text = "SELECT number, bytes, (SELECT sum(records) FROM persons) FROM sent";
+    let text = "SELECT number, bytes, (SELECT sum(records) FROM persons) FROM unanswered ORDER BY number DESC LIMIT 1";
     store(world).query_row(text, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).ok()
 }
 

@@ -980,7 +980,9 @@ fn noised(world: &World, name: &str) -> Option<(i64, Vec<u8>, i64)> {
         let path = world.path(&format!("{name}-state/stream.sqlite"));
         let tool = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let count = tool.query_row("SELECT sum(records) FROM persons", [], |row| row.get(0))?;
-        tool.query_row("SELECT number, bytes FROM sent", [], |row| Ok((row.get(0)?, row.get(1)?, count)))
+        tool.query_row("SELECT number, bytes FROM unanswered ORDER BY number DESC LIMIT 1", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, count))
+        })
     };
     read().ok()
 }

@@ -11,7 +11,7 @@ use fedreg_common::conversation::Opening;
 use fedreg_common::data::matching::alignment::MatchPurpose;
 use fedreg_common::exit::Exit;
 use fedreg_common::methods::vertical::outcome::{Model, VerticalFit};
-use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores};
+use fedreg_common::methods::vertical::predict::{NewRows, PredictSession, Scores, belongs};
 use fedreg_common::methods::vertical::prepare::Prepared;
 use fedreg_common::methods::vertical::sealed::SealedSession;
 use fedreg_common::methods::vertical::session::{Progress, VerticalSession};
@@ -374,6 +374,8 @@ pub async fn predict(
     matching::is_due(job.party(), MatchPurpose::Predict)?;
     let folder = job.out.as_deref().map(Folder::prepare).transpose()?;
     let model = read_model(model)?;
+    // Before the new rows are read by its formula.
+    belongs(&model, &job.study, job.role)?;
     let work = Predict { folder, model, scale };
     match job.study.leader_of_several() == Some(job.role) {
         true => meet(&LeaderPredict(work), job, stop, &mut stopped).await,

@@ -5,6 +5,9 @@ use maud::{Markup, html};
 use crate::id::Role;
 use crate::report::plot::Colours;
 
+/// Widest column that others are lined up behind; wider cells push them on. Padding has a limit of its own, 65,535.
+const WIDEST: usize = 1000;
+
 /// Where a value stands after its label in the closing lines.
 const INDENT: usize = 11;
 /// Width after which sentences are folded.
@@ -126,7 +129,7 @@ pub fn table(out: &mut impl std::fmt::Write, columns: &[Column]) -> std::fmt::Re
         .iter()
         .map(|column| {
             let cells = column.cells.iter().map(|cell| cell.chars().count());
-            cells.chain([column.name.chars().count()]).max().unwrap_or(0)
+            cells.chain([column.name.chars().count()]).max().unwrap_or(0).min(WIDEST)
         })
         .collect();
     let rows = columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);

@@ -310,29 +310,26 @@ impl Reduction {
     /// At Bob, by limited pivoting as in R: of a dependent set the later column goes.
     ///
     /// `left_over` is `I - C'C`, `factor` Bob's `R_b`. A column goes when what Alice's columns and the columns kept so far leave of
-    /// its square is at most `across` of what the own earlier columns left. None where no column depends.
+    /// its square is at most `across` of what the own earlier columns left. Where by that all may stay and a direction of them vanishes
+    /// all the same, which is how the other party judges, the one of which least is left goes too. None where no column depends.
     pub fn new(left_over: &DMatrix<f64>, factor: &DMatrix<f64>, across: f64) -> Option<Reduction> {
         let size = factor.ncols();
         if left_over.shape() != (size, size) || factor.nrows() != size {
             return None;
         }
         let joint = factor.tr_mul(left_over) * factor;
-        let mut lower: DMatrix<f64> = DMatrix::zeros(size, size);
-        let (mut kept, mut dropped): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
-        for j in 0..size {
-            for (at, k) in kept.iter().enumerate() {
-                let done: f64 = (0..at).map(|i| lower[(j, i)] * lower[(*k, i)]).sum();
-                lower[(j, at)] = (joint[(j, *k)] - done) / lower[(*k, at)];
+        let mut stay: Vec<usize> = (0..size).collect();
+        loop {
+            let (kept, left) = pivoted(&joint, factor, across, &stay);
+            let map = orthonormal(&factor.select_columns(&kept));
+            let goes = || left.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(column, _)| *column);
+            if let Some(goes) = vanishes(&(map.tr_mul(left_over) * &map), across).then(goes).flatten() {
+                stay.retain(|column| *column != goes && kept.contains(column));
+                continue;
             }
-            let pivot = joint[(j, j)] - (0..kept.len()).map(|i| lower[(j, i)].powi(2)).sum::<f64>();
-            if pivot > across * factor[(j, j)].powi(2) {
-                lower[(j, kept.len())] = pivot.sqrt();
-                kept.push(j);
-            } else {
-                dropped.push(j);
-            }
+            let dropped: Vec<usize> = (0..size).filter(|column| !kept.contains(column)).collect();
+            return (!dropped.is_empty()).then_some(Reduction { dropped, map });
         }
-        (!dropped.is_empty()).then(|| Reduction { dropped, map: orthonormal(&factor.select_columns(&kept)) })
     }
 
     /// Bob's factor for the columns that stay, `k x k`: the kept columns are the new basis times this.
@@ -351,6 +348,32 @@ impl Reduction {
         let close = |entry: &f64| entry.abs() <= 1e-12;
         ordered && within && shaped && (self.map.tr_mul(&self.map) - identity).iter().all(close)
     }
+}
+
+/// Which columns of those that may stay do not depend on earlier ones, and what is left of each of their squares, as a share of what the own
+/// earlier columns left.
+fn pivoted(
+    joint: &DMatrix<f64>,
+    factor: &DMatrix<f64>,
+    across: f64,
+    stay: &[usize],
+) -> (Vec<usize>, Vec<(usize, f64)>) {
+    let mut lower: DMatrix<f64> = DMatrix::zeros(factor.ncols(), factor.ncols());
+    let (mut kept, mut left): (Vec<usize>, Vec<(usize, f64)>) = (Vec::new(), Vec::new());
+    for j in stay.iter().copied() {
+        for (at, k) in kept.iter().enumerate() {
+            let done: f64 = (0..at).map(|i| lower[(j, i)] * lower[(*k, i)]).sum();
+            lower[(j, at)] = (joint[(j, *k)] - done) / lower[(*k, at)];
+        }
+        let pivot = joint[(j, j)] - (0..kept.len()).map(|i| lower[(j, i)].powi(2)).sum::<f64>();
+        let of_own = factor[(j, j)].powi(2);
+        if pivot > across * of_own {
+            lower[(j, kept.len())] = pivot.sqrt();
+            kept.push(j);
+            left.push((j, pivot / of_own));
+        }
+    }
+    (kept, left)
 }
 
 /// An orthonormal basis of independent columns, by Gram-Schmidt twice.

@@ -314,6 +314,10 @@ impl Limits {
         let unlimited = self.level_rows == 0 && !(self.entropy_bits > 0.0);
         let Some(together) = (!unlimited).then(|| Together::new(columns)).flatten() else { return Ok(()) };
         let rows = columns.first().map_or(0, |(_, values)| values.len() as u64);
+        if let Some((differ, needed, column)) = together.rare_pair([self.level_rows, self.differing(numbers)]) {
+            let numbers = numbers.all;
+            return Err(Refusal::Together(Box::new(Refusal::Sparse { column, which, differ, numbers, needed })));
+        }
         let enough = self.enough(rows, numbers).filter(|_| weights.is_none());
         let of = |combination: usize| {
             if enough.is_some_and(|enough| together.divides(combination, enough)) {

@@ -27,7 +27,7 @@ pub enum Act {
     },
     /// The hub holds the run no more: what costs something may begin. Said once.
     Open,
-    /// The hub has a contribution that it did not have before.
+    /// The hub has all contributions, of which it lacked some before.
     Acknowledged,
     /// A contribution was not accepted.
     Rejected {
@@ -322,7 +322,7 @@ impl Site {
         while self.acknowledged < next && self.waiting.pop_front().is_some() {
             self.acknowledged += 1;
         }
-        (self.acknowledged > before).then_some(Act::Acknowledged)
+        (self.acknowledged > before && self.waiting.is_empty()).then_some(Act::Acknowledged)
     }
 
     fn message(&self, run: RunId, number: u64, body: Released<Body>) -> ToHub<Released<Body>> {

@@ -229,7 +229,30 @@ fn records(party: Party<'_>, purpose: MatchPurpose) -> Result<(Records, Rules), 
         .map(|source| (source.clone(), found.get(&source.column).cloned().unwrap_or_default()))
         .collect();
     let records = Records::normalise(&rules.keys, columns).map_err(|error| refused(file, &error))?;
+    usable(party, &records)?;
     Ok((records, rules))
+}
+
+/// Where every pass needs a key of which no row has a value, nobody would match, and the match would count all the same.
+fn usable(party: Party<'_>, records: &Records) -> Result<(), Abort> {
+    for (at, key) in records.keys().keys().iter().enumerate() {
+        let (missing, invalid) = records.lacking(at);
+        let needed = records.keys().passes().iter().all(|pass| pass.parts.iter().any(|part| part.key == at));
+        if let Some((record, cell)) = records.first_invalid(at)
+            && missing + invalid == records.len() as u64
+            && needed
+        {
+            return Err(Abort::OwnData(format!(
+                "{}: no row has a value of the key `{}` that can be used: `{}` in {} is none; look at `match.columns` of the private file, \
+                 which says how the column is read",
+                party.config.source(),
+                key.name,
+                cell.escape_debug(),
+                place(record)
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn refused(file: &Path, error: &RecordsError) -> Failure {

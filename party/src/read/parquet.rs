@@ -347,7 +347,14 @@ fn pick(reader: &SerializedFileReader<Shared>, file: &str, position: usize, id: 
     Ok(Pick { leaf, meaning, nullable: descriptor.max_def_level() == 1, open: None })
 }
 
+/// What the parquet crate says of a compression that this build has not.
+const LEFT_OUT: &str = "Disabled feature at compile time";
+
 fn damaged(file: &str, error: &ParquetError) -> ReadError {
+    if error.to_string().contains(LEFT_OUT) {
+        let problem = "the Parquet file is compressed in a way that is not read: write it with snappy, zstd, gzip or lz4, or uncompressed";
+        return ReadError::format(file, problem.to_string());
+    }
     unreadable(file, &error.to_string())
 }
 

@@ -33,7 +33,7 @@ use crate::pace::{Notice, due, left};
 use crate::store::{Entry, Store};
 
 /// Contributions on their way; the hub answers each.
-const WINDOW: usize = 32;
+pub(super) const WINDOW: usize = 32;
 /// How long last words may take to arrive.
 const FAREWELL: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 3000 });
 

@@ -31,7 +31,8 @@ use crate::output::{OutputError, make_own, own_file};
 
 /// `persons.records` is what a person has spent: a number of records, or parts of the budget where records have budgets of their own; `places` has
 /// the runs whose records have, and how many were noised; `most` has what the person of a run who spent most has spent, `words` the nonces
-/// of the messages at which the ledger has checkpoints, or is about to, and what `most` was then.
+/// of the messages at which the ledger has checkpoints, or is about to, and what `most` was then. `unanswered` has the last messages, which the
+/// coordinator may not have, and `sent` the last one of earlier versions.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS messages (run TEXT PRIMARY KEY, number INTEGER NOT NULL, nonce BLOB NOT NULL) WITHOUT ROWID;
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS persons (digest BLOB PRIMARY KEY, records INTEGER NOT
 CREATE TABLE IF NOT EXISTS places (run TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS most (run TEXT PRIMARY KEY, records INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS words (run TEXT, number INTEGER, nonce BLOB NOT NULL, most INTEGER NOT NULL, PRIMARY KEY (run, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unanswered (run TEXT, number INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (run, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY CHECK (id = 0), run TEXT NOT NULL, number INTEGER NOT NULL, bytes BLOB NOT NULL);
 ";
 
@@ -48,6 +50,9 @@ const KEEP_WORD: &str = "INSERT OR IGNORE INTO words (run, number, nonce, most) 
 
 /// How many messages of a run were kept, and a word that only their last one has.
 type Count = (u64, [u8; 32]);
+
+/// Messages that are kept: more than may be on their way, with those that wait in this process.
+const KEPT: i64 = 2 * super::join::WINDOW as i64;
 
 /// Messages between two checkpoints, once so many were counted; they double before.
 const APART: u64 = 1024;
@@ -294,9 +299,11 @@ impl Persons {
         }
         let refused = usable.iter().filter(|usable| !**usable).count() as u64;
         let records = make(first, &usable)?;
-        let keep = "INSERT OR REPLACE INTO sent (id, run, number, bytes) VALUES (0, ?1, ?2, ?3)";
+        let keep = "INSERT OR REPLACE INTO unanswered (run, number, bytes) VALUES (?1, ?2, ?3)";
+        let forget = "DELETE FROM unanswered WHERE run <> ?1 OR number <= ?2";
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         transaction.execute(keep, params![run, number, records.encode()]).map_err(wrong)?;
+        transaction.execute(forget, params![run, number - KEPT]).map_err(wrong)?;
         let nonce = fresh()?;
         let raise = "INSERT INTO most (run, records) VALUES (?1, ?2) ON CONFLICT (run) DO UPDATE SET records = max(records, ?2)";
         transaction.prepare_cached(raise).and_then(|mut raise| raise.execute(params![run, most])).map_err(wrong)?;
@@ -322,7 +329,8 @@ impl Persons {
     /// The message of this number, if it was kept.
     pub(crate) fn kept(&self, (run, number): (&str, u64), right: &PerRecord) -> Result<Option<NoisedRecords>, Failure> {
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        let select = "SELECT bytes FROM sent WHERE run = ?1 AND number = ?2";
+        let select = "SELECT bytes FROM unanswered WHERE run = ?1 AND number = ?2 \
+            UNION ALL SELECT bytes FROM sent WHERE run = ?1 AND number = ?2";
         let bytes: Option<Vec<u8>> =
             self.sql(|store| store.query_row(select, params![run, number], |row| row.get(0)).optional())?;
         Ok(bytes.and_then(|bytes| NoisedRecords::decode(&bytes, right)))
@@ -411,6 +419,23 @@ mod tests {
         }
         let count = |row: &Row<'_>| row.get::<_, i64>(0);
         assert_eq!(persons.connection.query_row("SELECT COUNT(*) FROM places", [], count).unwrap(), 0);
+    }
+
+    #[test]
+    fn all_messages_that_may_be_on_their_way_are_kept_and_older_ones_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut persons = Persons::open(folder.path(), [7; 32], Spending::Even { records: 200 }).unwrap();
+        for number in 0..100 {
+            persons.spend(&[b"ann".to_vec()], ("run", number), |_, _| Ok(NoisedRecords::default())).unwrap();
+        }
+        let kept = |persons: &Persons| {
+            let select = "SELECT COUNT(*), MIN(number), MAX(number) FROM unanswered";
+            let row = |row: &Row<'_>| Ok([row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?]);
+            persons.connection.query_row(select, [], row).unwrap()
+        };
+        assert_eq!(kept(&persons), [KEPT, 100 - KEPT, 99]);
+        persons.spend(&[b"ann".to_vec()], ("another", 0), |_, _| Ok(NoisedRecords::default())).unwrap();
+        assert_eq!(kept(&persons), [1, 0, 0]);
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Records {
                 return Err(RecordsError::Length { key: key.name.clone(), came: cells.len(), expected: rows });
             }
             check_reading(&key.name, &key.kind, &source.reading)?;
+            if let (Kind::Identifier { .. }, Reading::Text) = (&key.kind, &source.reading)
+                && let Some(example) = decimals(&cells)
+            {
+                return Err(RecordsError::Decimals { key: key.name.clone(), example });
+            }
             let mut column = Column { values: Ids::default(), invalid: Mask::new(rows), first_invalid: None };
             for (row, cell) in cells.iter().enumerate() {
                 match canonical(key, &source, cell) {
@@ -358,6 +363,20 @@ pub struct OwnCounts {
     pub invalid: u64,
 }
 
+/// A whole number with a decimal point and zeros, where most values of a column are such numbers.
+fn decimals(cells: &Cells) -> Option<String> {
+    let is_decimal = |cell: &[u8]| {
+        let Some(point) = cell.iter().position(|byte| *byte == b'.') else { return false };
+        let (whole, zeros) = (&cell[..point], &cell[point + 1..]);
+        let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+        digits(whole.strip_prefix(b"-").unwrap_or(whole)) && digits(zeros) && zeros.iter().all(|zero| *zero == b'0')
+    };
+    let trimmed = || cells.iter().map(<[u8]>::trim_ascii).filter(|cell| !cell.is_empty());
+    let example = trimmed().find(|cell| is_decimal(cell))?;
+    let count = trimmed().filter(|cell| is_decimal(cell)).count();
+    (2 * count > trimmed().count()).then(|| String::from_utf8_lossy(example).chars().take(SHOWN).collect())
+}
+
 /// Records that cannot be matched. For the local terminal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordsError {
@@ -392,6 +411,17 @@ pub enum RecordsError {
         key: String,
         /// What is wrong.
         problem: String,
+    },
+    /// Identifiers that some program wrote as decimal numbers. Without punctuation they would be those of others, ten times as large.
+    #[error(
+        "key `{key}`: most of its values are whole numbers with a decimal point, such as `{example}`; identifiers are compared without \
+         punctuation, and it would be another one: write them without the point"
+    )]
+    Decimals {
+        /// The key.
+        key: String,
+        /// One of the values.
+        example: String,
     },
     /// Records that share a key of the first pass.
     #[error(

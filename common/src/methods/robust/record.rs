@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::estimate::{Estimate, Gram};
+use crate::names::LONGEST;
 
 /// One line of JSON: an estimate, with the names that its numbers belong to.
 ///
@@ -74,9 +75,15 @@ impl Record {
     /// Reads a line.
     ///
     /// # Errors
-    /// The text is not JSON, or is not an estimate.
+    /// The text is not JSON, or is not an estimate, or has a name that is too long to be shown.
     pub fn parse(line: &str) -> Result<Record, serde_json::Error> {
-        serde_json::from_str(line)
+        let record: Record = serde_json::from_str(line)?;
+        let names = || record.terms.iter().flatten().chain(&record.outcome).chain([&record.worker]);
+        let fit = names().all(|name| name.len() <= LONGEST);
+        match fit {
+            true => Ok(record),
+            false => Err(serde::de::Error::custom(format!("expected names of at most {LONGEST} bytes"))),
+        }
     }
 }
 
@@ -118,5 +125,9 @@ mod tests {
         {
             assert!(Record::parse(broken).is_err(), "{broken}");
         }
+        let named = |length: usize| Record { worker: "w".repeat(length), ..record() }.line().unwrap();
+        assert!(Record::parse(&named(LONGEST)).is_ok());
+        let long = Record::parse(&named(70_000)).unwrap_err().to_string();
+        assert!(long.starts_with("expected names of at most 1000 bytes"), "{long}");
     }
 }

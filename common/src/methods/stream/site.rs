@@ -39,6 +39,8 @@ pub(crate) struct Site {
     batch: Option<Batch>,
     message: Option<Message>,
     right: Option<PerRecord>,
+    /// Whether an earlier process may have stored the next contribution.
+    recalls: bool,
     /// Records with a covariate outside its range.
     outside: u64,
     /// Records that had no name, or were of persons who had as many as declared before.
@@ -60,6 +62,7 @@ impl Site {
             batch: None,
             message: None,
             right: None,
+            recalls: false,
             outside: 0,
             refused: 0,
         }
@@ -76,6 +79,9 @@ impl Site {
 
     /// Reads on once the hub has what was contributed.
     fn go_on(&mut self) -> Act {
+        if let Some(right) = self.right.as_ref().filter(|_| self.recalls) {
+            return Act::Recall { number: self.number, right: right.clone() };
+        }
         if self.batch.is_some() {
             return Act::Poll;
         }
@@ -143,9 +149,11 @@ impl LocalMethod for Site {
             Input::Begin(first) => self.begin(first)?,
             Input::Granted(charged) => {
                 self.right = Some(PerRecord::new(&charged, self.spending));
-                Act::Recall { number: self.number, right: PerRecord::new(&charged, self.spending) }
+                self.recalls = true;
+                self.go_on()
             }
-            // They may have been sent: the same bytes leave again, and their rows are used up.
+            // They may have been sent: the same bytes leave again, and their rows are used up. So may those behind them: many are on
+            // their way at a time.
             Input::Kept(Some(noised)) => {
                 self.used = self.used.map(|used| used.saturating_add(noised.records()));
                 (self.stale, self.latest) = (true, None);
@@ -176,7 +184,11 @@ impl LocalMethod for Site {
             }
             Input::Rows(None) => Act::Finish(self.warnings()),
             Input::Silence => self.send()?,
-            Input::Kept(None) | Input::Opened | Input::Done => self.go_on(),
+            Input::Kept(None) => {
+                self.recalls = false;
+                self.go_on()
+            }
+            Input::Opened | Input::Done => self.go_on(),
         })
     }
 

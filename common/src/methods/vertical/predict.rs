@@ -55,6 +55,22 @@ pub fn levels(study: &Study<Vertical>, model: &Model, header: &[&str]) -> Result
     Ok(levels)
 }
 
+/// Whether a model is that of this party in this study.
+///
+/// # Errors
+/// It belongs to another study or party.
+pub fn belongs(model: &Model, study: &Study<Vertical>, role: Role) -> Result<(), Abort> {
+    if model.role == role && model.study == study.digest().to_string() {
+        return Ok(());
+    }
+    Err(Abort::OwnData(format!(
+        "the model file belongs to {} of study {}, not to {role} of study {}",
+        model.role,
+        model.study.chars().take(8).collect::<String>(),
+        study.digest().short()
+    )))
+}
+
 /// The columns that a party needs to read in order to score new rows: its terms', the id, and an offset.
 ///
 /// # Errors
@@ -71,14 +87,7 @@ impl NewRows {
     /// # Errors
     /// The model belongs to another study or party, or the data are refused.
     pub fn new(study: Arc<Study<Vertical>>, role: Role, model: Model, mut frame: Frame) -> Result<NewRows, Abort> {
-        if model.role != role || model.study != study.digest().to_string() {
-            return Err(Abort::OwnData(format!(
-                "the model file belongs to {} of study {}, not to {role} of study {}",
-                model.role,
-                model.study.chars().take(8).collect::<String>(),
-                study.digest().short()
-            )));
-        }
+        belongs(&model, &study, role)?;
         let own = |error: DataError| Abort::OwnData(error.to_string());
         align::sort(&mut frame).map_err(|error| Abort::OwnData(error.to_string()))?;
         let rows = frame.rows();

@@ -363,6 +363,19 @@ fn a_dependent_column_a_wrong_length_and_weights_without_a_sum_are_refused() {
     assert_eq!(refused(None, Some(&[0.0; 7])), Some(BasisError::Length { came: 7, expected: 200 }));
 }
 
+/// A direction between two columns vanishes, of neither of which so little is left beside the other.
+#[test]
+fn a_column_goes_where_a_direction_vanishes_that_no_pivot_shows() {
+    let half = 0.5_f64.sqrt();
+    let (along, beside) = (DVector::from_vec(vec![half, half]), DVector::from_vec(vec![half, -half]));
+    for (left, goes) in [(0.9e-10, true), (1.1e-10, false)] {
+        let left_over = &along * along.transpose() * left + &beside * beside.transpose();
+        let reduction = Reduction::new(&left_over, &DMatrix::identity(2, 2), 1e-10);
+        assert_eq!(reduction.as_ref().map(|of| of.dropped.clone()), goes.then(|| vec![1]));
+        assert!(reduction.is_none_or(|of| of.sound(2)));
+    }
+}
+
 #[test]
 fn a_reduction_of_another_shape_is_not_sound() {
     let sound = Reduction { dropped: vec![1], map: DMatrix::identity(3, 2) };

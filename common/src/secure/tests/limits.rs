@@ -271,8 +271,8 @@ fn a_rare_level_is_found_whichever_level_is_the_reference() {
     let said = together(&indicators(&[1, 300, 299], 0), limits, 3).unwrap_err();
     assert_eq!(
         said,
-        "column `1 - b - c` has 1 rows of its rarer value among the rows, at least 10 are needed. Own columns give it together, as \
-         they give the reference level of a factor, or the rows in which two of them differ"
+        "column `b, c together` has the same value in all but 1 of the rows: 10 must differ from it, as 3 numbers open of it. Own columns \
+         give it together, as they give the reference level of a factor, or the rows in which two of them differ"
     );
 }
 
@@ -305,6 +305,8 @@ fn rows_in_which_columns_differ_are_found_however_they_are_coded() {
             assert_eq!(said.is_ok(), fits, "{few} {scale}: {said:?}");
         }
     }
+    let stamped = column(&|row| 1e9 + but(3)(row));
+    assert!(together(&[("u", column(&half)), ("v", stamped)], limits, 3).is_err());
     // The sum of two scores is the third but for some rows.
     let score = |at: usize| move |row: usize| ((row * (7 + at) / 3) % 4) as f64;
     let sum = |few: usize| move |row: usize| score(0)(row) + score(4)(row) + f64::from(u8::from(row < few));
@@ -330,4 +332,23 @@ fn many_independent_columns_are_no_rare_combination() {
             .collect();
         assert_eq!(together(&columns, Limits::default(), numbers), Ok(()), "{rows} {many}");
     }
+}
+
+/// Of patterns that hardly repeat the rows of a rare level may come first, as rows are sorted.
+#[test]
+fn two_columns_that_differ_in_few_rows_are_found_beside_many_others() {
+    use rand::{Rng, SeedableRng};
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(4);
+    let (rows, limits) = (1000, Limits::default());
+    let names: Vec<String> = (0..20).map(|at| format!("x{at}")).collect();
+    let mut columns: Vec<(&str, Vec<f64>)> = names
+        .iter()
+        .map(|name| (name.as_str(), (0..rows).map(|_| f64::from(u8::from(rng.random_bool(0.5)))).collect()))
+        .collect();
+    assert!(together(&columns, limits, 6).is_ok());
+    let mut nearly = columns[3].1.clone();
+    (0..5).for_each(|row| nearly[row] = 1.0 - nearly[row]);
+    columns.push(("again", nearly));
+    let said = together(&columns, limits, 6).unwrap_err();
+    assert!(said.starts_with("column `x3, again together` has the same value in all but 5 of the rows"), "{said}");
 }

@@ -61,7 +61,7 @@ pub enum Input {
         /// The content.
         body: Body,
     },
-    /// The hub has the latest contribution.
+    /// The hub has all contributions.
     Acknowledged,
     /// The latest contribution was not accepted.
     Rejected,

@@ -158,3 +158,25 @@ fn expected_false_links_are_near_those_that_two_independent_tables_have() {
         "{links} seen, {expected} expected"
     );
 }
+
+#[test]
+fn identifiers_that_were_written_as_decimal_numbers_are_refused() {
+    let keys = keys(&[&["name", "number"]]);
+    let of = |numbers: &[&str]| {
+        let names = vec!["Anna"; numbers.len()];
+        Records::normalise(&keys, vec![column(&names), column(numbers)]).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for numbers in [&["12.0", "13.00", "", "-7.0"][..], &[" 12.0 ", "", "", "1"][..2]] {
+        let said = of(numbers).unwrap_err();
+        assert!(
+            said.starts_with("key `number`: most of its values are whole numbers with a decimal point, such as `12.0`"),
+            "{said}"
+        );
+    }
+    // Half of them, points that stand elsewhere, and other punctuation are those of identifiers.
+    for numbers in
+        [&["12.0", "13"][..], &["1.2", "1.3"], &["12.", ".0"], &["1.2.0", "1.3.0"], &["a.0", "b.0"], &["12,0"]]
+    {
+        assert_eq!(of(numbers), Ok(()), "{numbers:?}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What a sealed fit opens, in numbers, and what a party checks before a column leaves.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::kept::{alice_numbers, placed_numbers};
 use super::penalised::{self, factor_numbers, path_numbers};
@@ -11,7 +12,7 @@ use crate::privacy::ledger::Before;
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
 use crate::secure::kernel::CLASSES;
-use crate::secure::open::{Limits, Numbers, Refusal as Limit, Rows, effective_rows};
+use crate::secure::open::{Limits, Numbers, Refusal as Limit, Rows, effective_rows, rarer_value};
 use crate::secure::optimiser::MOST_EVALUATIONS;
 use crate::secure::product::{RowShape, Shape, Side, VectorShape};
 use crate::secure::ring::Width;
@@ -395,7 +396,10 @@ pub(super) fn within_limits(
         })
         .chain(outcome_to_others(study, sizes, encoded).map(|(name, outcome)| (name, kept(outcome))))
         .collect();
+    let rest = references(encoded, weights);
     let named: Vec<(&str, &[f64])> = columns_of.iter().map(|(name, column)| (*name, &column[..])).collect();
+    let named: Vec<(&str, &[f64])> =
+        named.into_iter().chain(rest.iter().map(|(name, column)| (name.as_str(), &column[..]))).collect();
     let folds: Option<Vec<u32>> = encoded.folds.as_ref().map(|folds| match weights {
         Some(weights) => {
             folds.iter().zip(weights).filter(|(_, weight)| **weight > 0.0).map(|(fold, _)| *fold).collect()
@@ -414,6 +418,30 @@ pub(super) fn within_limits(
         .and_then(|()| limits.opened(before.earlier(), sizes.at_least(role), rows, [columns, other]))
         .map(|_| ())
         .map_err(|limit| beyond(role, &limit, Some(sizes)))
+}
+
+/// Of each factor the level that has no column, which is what its indicators leave of 1.
+fn references(encoded: &Encoded, weights: Option<&[f64]>) -> Vec<(String, Vec<f64>)> {
+    let block = &encoded.block;
+    let mut factors: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+    for j in usize::from(block.has_intercept())..block.columns() {
+        let column = block.column(j);
+        if let Some(source) = block.places()[j].and_then(|place| encoded.sources.get(place))
+            && rarer_value(column, None).is_some()
+        {
+            factors.entry(source).or_default().push(column);
+        }
+    }
+    let reference = |(source, columns): (&str, Vec<&[f64]>)| {
+        let low: Vec<f64> = columns.iter().map(|column| column.iter().copied().fold(f64::INFINITY, f64::min)).collect();
+        let high = |row: usize| columns.iter().zip(&low).filter(|(column, low)| column[row] != **low).count();
+        let rows = columns[0].len();
+        // Indicators of levels exclude each other.
+        let exclude = columns.len() > 1 && (0..rows).all(|row| high(row) < 2);
+        let rest = || (0..rows).map(|row| f64::from(u8::from(high(row) == 0))).collect::<Vec<f64>>();
+        exclude.then(|| (format!("{source}, its reference level"), kept(&rest(), weights).into_owned()))
+    };
+    factors.into_iter().filter_map(reference).collect()
 }
 
 /// The rows of a column that have a weight.

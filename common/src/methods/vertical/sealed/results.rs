@@ -326,34 +326,55 @@ fn notes(work: &Work) -> Vec<String> {
 /// Relative error of an estimate up to which nothing is said of it.
 const DIGITS: f64 = 1e-9;
 
-/// Estimates of a gaussian fit that have lost digits, as their columns nearly depend on those of the other party: fixed point takes an entry
-/// of the table by `2^-bits / sqrt(n)` at most, as a standard deviation, and the estimates magnify that as they do their variance.
+/// Variance inflation by the other party's columns from which columns nearly depend on them.
+const NEARLY: f64 = 100.0;
+
+/// What of a gaussian fit has lost digits, as columns nearly depend on those of the other party: fixed point takes an entry of the table by
+/// `e = 2^-bits / sqrt(n)` at most, as a standard deviation. With `K = (I - C'C)^-1` the own coefficients in the basis are off by
+/// `K D (gamma + rest)` for a matrix `D` of such errors, and the mean square of the residuals by as much as that along `gamma`.
 fn digits_note(work: &Work, joined: &Joined) -> Option<String> {
     if work.solved.is_some() || joined.part.covariance.is_empty() {
         return None;
     }
-    let entry = 2f64.powi(-(work.shape.bits as i32)) / (work.rows as f64).sqrt();
-    let factor = work.factor();
-    let size = factor.nrows();
-    let alone = Part { gamma: DVector::zeros(size), covariance: DMatrix::identity(size, size) };
-    let (beside, alone) = (joined.part.coefficient_covariance(&factor), alone.coefficient_covariance(&factor));
+    // Twice the error of an entry of C'C, which is the sum of two such errors.
+    let entry = 4.0 * 2f64.powi(-(work.shape.bits as i32)) / (work.rows as f64).sqrt();
+    let (factor, part) = (work.factor(), &joined.part);
+    // Where they do not, what the outcome's variance leaves is said elsewhere.
+    let nearly = part.covariance.diagonal().max() > NEARLY;
+    let inverse = factor.clone().try_inverse().filter(|_| nearly)?;
+    let length = part.gamma.norm() + joined.rest.abs();
+    let (of_gamma, covariance) = (&inverse * &part.gamma, part.coefficient_covariance(&factor));
+    let along = &inverse * &part.covariance;
     let of = |(at, (_, place)): (usize, (usize, Option<usize>))| {
         let term = work.encoded.terms.get(place?)?;
-        Some((term, entry * beside[(at, at)] / alone[(at, at)]))
+        let own = along.row(at).norm();
+        // What is far below its standard error need not be known so well.
+        let size = of_gamma[at].abs().max((joined.residual * covariance[(at, at)] / work.rows as f64).sqrt());
+        Some((term, entry * own * length / size, entry * own * own / covariance[(at, at)]))
     };
-    let lost: Vec<(&String, f64)> =
-        kept(work).into_iter().enumerate().filter_map(of).filter(|of| of.1 > DIGITS).collect();
-    let most = lost.iter().map(|(_, error)| *error).fold(0.0, f64::max);
-    let names: Vec<String> = lost.iter().map(|(term, _)| format!("`{term}`")).collect();
+    let all: Vec<(&String, f64, f64)> = kept(work).into_iter().enumerate().filter_map(of).collect();
+    let lost: Vec<&(&String, f64, f64)> = all.iter().filter(|of| of.1 > DIGITS).collect();
+    let most = lost.iter().map(|of| of.1).fold(0.0, f64::max);
+    let of_residual = if joined.residual > 0.0 { entry * length * length / joined.residual } else { 0.0 };
+    let of_errors = 0.5 * (of_residual + all.iter().map(|of| of.2).fold(0.0, f64::max));
+    let names: Vec<String> = lost.iter().map(|of| format!("`{}`", of.0)).collect();
     let peer = work.study.peer(work.role);
     let others = if work.study.is_of_several() { "other parties" } else { peer.name() };
-    (!names.is_empty()).then(|| {
+    let estimates = (!names.is_empty()).then(|| {
         format!(
-            "digits: columns of {others} nearly determine {}, and sealed mode computes in fixed point: these estimates are right to about a \
-             relative {most:.0e}; plain mode keeps the digits of their file",
+            "columns of {others} nearly determine {}, and sealed mode computes in fixed point: these estimates are right to about a \
+             relative {most:.0e}",
             names.join(", ")
         )
-    })
+    });
+    let rest = (of_errors > DIGITS).then(|| {
+        format!(
+            "deviance and dispersion are right to about a relative {of_residual:.0e}, standard errors to {of_errors:.0e}, as columns of the \
+             parties nearly depend on each other"
+        )
+    });
+    let said: Vec<String> = estimates.into_iter().chain(rest).collect();
+    (!said.is_empty()).then(|| format!("digits: {}; plain mode keeps the digits of their file", said.join("; ")))
 }
 
 /// What a table in double precision leaves unknown of the outcome's square.

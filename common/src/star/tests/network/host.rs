@@ -71,7 +71,7 @@ pub(super) struct Host {
     batch: u64,
     // The disk.
     disk: Option<Memory>,
-    sent: Option<(u64, Vec<u8>)>,
+    sent: BTreeMap<u64, Vec<u8>>,
     messages: u64,
     records: BTreeMap<Vec<u8>, u64>,
     /// Records that were noised.
@@ -102,7 +102,7 @@ impl Host {
             row: 0,
             batch: 0,
             disk,
-            sent: None,
+            sent: BTreeMap::new(),
             messages: 0,
             records: BTreeMap::new(),
             places: 0,
@@ -232,8 +232,8 @@ impl Host {
                 Some(Input::Granted(ledger.release(index, &query)?))
             }
             Act::Recall { number, right } => {
-                let sent = self.sent.as_ref().filter(|sent| sent.0 == number);
-                Some(Input::Kept(sent.and_then(|(_, bytes)| NoisedRecords::decode(bytes, &right))))
+                let sent = self.sent.get(&number);
+                Some(Input::Kept(sent.and_then(|bytes| NoisedRecords::decode(bytes, &right))))
             }
             Act::Noise { number, ids } => Some(self.noise(number, &ids)?),
             Act::Fit(fitting) => {
@@ -283,7 +283,7 @@ impl Host {
         let mut pool = NoisePool::seeded(self.at * 1_000_003 + 500_000 + self.messages);
         let noised = self.local.noised(self.places + 1, &usable, &mut pool)?;
         self.records = records;
-        self.sent = Some((number, noised.encode()));
+        self.sent.insert(number, noised.encode());
         self.messages += 1;
         self.places += ids.len() as u64;
         Ok(Input::Noised(noised, usable.iter().filter(|usable| !**usable).count() as u64))
