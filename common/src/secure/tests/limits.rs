@@ -279,7 +279,7 @@ fn a_rare_level_is_found_whichever_level_is_the_reference() {
 #[test]
 fn rows_in_which_columns_differ_are_found_however_they_are_coded() {
     let (rows, limits) = (600, Limits::default());
-    let half = |row: usize| f64::from(u8::from(row % 2 == 0));
+    let half = |row: usize| f64::from(u8::from(row.is_multiple_of(2)));
     let but = |few: usize| move |row: usize| if row < few { 1.0 - half(row) } else { half(row) };
     let column = |of: &dyn Fn(usize) -> f64| (0..rows).map(of).collect::<Vec<f64>>();
     let cells = |of: &dyn Fn(usize) -> [f64; 2]| {
