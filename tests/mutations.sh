@@ -1154,7 +1154,7 @@ mutate "columns that are mostly one value" $secure/open.rs 's/if differ < needed
 mutate "combinations of columns without a limit" $secure/open.rs \
     's/self\.together\(which, \&columns, weights, numbers\)/self.together(which, \&columns[..0], weights, numbers)/' secure::tests::limits
 mutate "a start within its error that is kept" $secure/optimiser.rs \
-    's/ \|\| unsure \&\& better/ || unsure \&\& better \&\& false/' a_start_that_is_nearer
+    's/slope\.abs\(\) <= before \* direction\.lp_norm\(1\) \&\& after < before/slope > 0.0 \&\& before + direction[0] < after/' a_start_that_is_nearer
 mutate "a direction that vanishes without a pivot" $secure/gaussian.rs \
     's/vanishes\(\&\(map\.tr_mul\(left_over\) \* \&map\), across\)\.then/false.then/' secure::tests::gaussian
 mutate "columns of three values without a limit" $secure/open.rs \

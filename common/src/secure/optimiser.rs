@@ -164,11 +164,8 @@ impl Descent {
             let slope = gradient.dot(&line.direction);
             // Beyond the minimum a step must at least have made the gradient smaller: otherwise nothing has been gained for sure.
             let gained = slope <= 0.0 || gradient.amax() < before.amax();
-            // A slope within the error of the start's kernel may rise from there: no shorter step would ever be accepted. By a better
-            // kernel the end is at least a point whose gradient is known.
-            let unsure = line.slope.abs() <= self.error_before * line.direction.lp_norm(1);
-            let better = error_of(self.model.family, self.digits) < self.error_before;
-            let accepted = slope <= 0.5 * line.slope.abs() && gained || unsure && better;
+            let errors = [self.error_before, error_of(self.model.family, self.digits)];
+            let accepted = slope <= 0.5 * line.slope.abs() && gained || may_rise(line.slope, &line.direction, errors);
             if !accepted && self.evaluations < MOST_EVALUATIONS {
                 // The root of the slope between a start that descends and an end that climbs.
                 let share = (-line.slope / (slope - line.slope)).clamp(0.1, 0.9);
@@ -239,6 +236,13 @@ impl Descent {
 /// The error of the means by a kernel of so many digits.
 pub(crate) fn error_of(family: Family, digits: u32) -> f64 {
     if has_all_digits(family, digits) { 0.0 } else { 10f64.powi(-(digits as i32)) }
+}
+
+/// Whether a slope at the start of a step, along a direction in coordinates of the bases, is within the error of the kernel there, and the
+/// kernel at the end is a better one. The slope may rise then, and no shorter step would ever be accepted; the end is at least a point whose
+/// gradient is known.
+pub(crate) fn may_rise(slope: f64, direction: &DVector<f64>, [before, after]: [f64; 2]) -> bool {
+    slope.abs() <= before * direction.lp_norm(1) && after < before
 }
 
 /// What does not change during a fit: the curvature of a normal linear predictor, from a table.

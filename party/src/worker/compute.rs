@@ -14,6 +14,7 @@ use fedreg_common::study::{Sites, Study};
 use tokio::sync::mpsc;
 
 use super::batches::Source;
+use super::join::WINDOW;
 use super::private::Charged;
 use crate::failure::Failure;
 
@@ -170,7 +171,8 @@ pub(crate) fn start(prepared: Prepared, terms: Terms) -> Running {
         source.number_from(terms.first);
     }
     let (sender, inputs) = inputs();
-    let (out, progress) = mpsc::channel(2 * terms.threads.max(1));
+    // A stream keeps twice the window of what it has noised: no more than that may be made and not yet be acknowledged.
+    let (out, progress) = mpsc::channel((2 * terms.threads.max(1)).min(WINDOW / 2));
     let failed = out.clone();
     let driver = Driver { local, source, terms, inputs, out, fits: None, turn: 0, solve: Duration::ZERO };
     thread::spawn(move || {

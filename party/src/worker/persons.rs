@@ -51,7 +51,7 @@ const KEEP_WORD: &str = "INSERT OR IGNORE INTO words (run, number, nonce, most) 
 /// How many messages of a run were kept, and a word that only their last one has.
 type Count = (u64, [u8; 32]);
 
-/// Messages that are kept: more than may be on their way, with those that wait in this process.
+/// Messages that are kept: more than may be on their way and wait in this process, which is half a window.
 const KEPT: i64 = 2 * super::join::WINDOW as i64;
 
 /// Messages between two checkpoints, once so many were counted; they double before.

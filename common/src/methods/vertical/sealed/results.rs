@@ -340,24 +340,31 @@ fn digits_note(work: &Work, joined: &Joined) -> Option<String> {
     let entry = 4.0 * 2f64.powi(-(work.shape.bits as i32)) / (work.rows as f64).sqrt();
     let (factor, part) = (work.factor(), &joined.part);
     // Where they do not, what the outcome's variance leaves is said elsewhere.
-    let nearly = part.covariance.diagonal().max() > NEARLY;
-    let inverse = factor.clone().try_inverse().filter(|_| nearly)?;
+    if !(part.covariance.diagonal().max() > NEARLY) {
+        return None;
+    }
+    let inverse = factor.clone().try_inverse()?;
     let length = part.gamma.norm() + joined.rest.abs();
     let (of_gamma, covariance) = (&inverse * &part.gamma, part.coefficient_covariance(&factor));
     let along = &inverse * &part.covariance;
+    struct Off<'a> {
+        term: &'a String,
+        estimate: f64,
+        variance: f64,
+    }
     let of = |(at, (_, place)): (usize, (usize, Option<usize>))| {
         let term = work.encoded.terms.get(place?)?;
         let own = along.row(at).norm();
         // What is far below its standard error need not be known so well.
         let size = of_gamma[at].abs().max((joined.residual * covariance[(at, at)] / work.rows as f64).sqrt());
-        Some((term, entry * own * length / size, entry * own * own / covariance[(at, at)]))
+        Some(Off { term, estimate: entry * own * length / size, variance: entry * own * own / covariance[(at, at)] })
     };
-    let all: Vec<(&String, f64, f64)> = kept(work).into_iter().enumerate().filter_map(of).collect();
-    let lost: Vec<&(&String, f64, f64)> = all.iter().filter(|of| of.1 > DIGITS).collect();
-    let most = lost.iter().map(|of| of.1).fold(0.0, f64::max);
+    let all: Vec<Off> = kept(work).into_iter().enumerate().filter_map(of).collect();
+    let lost = || all.iter().filter(|of| of.estimate > DIGITS);
+    let most = lost().map(|of| of.estimate).fold(0.0, f64::max);
     let of_residual = if joined.residual > 0.0 { entry * length * length / joined.residual } else { 0.0 };
-    let of_errors = 0.5 * (of_residual + all.iter().map(|of| of.2).fold(0.0, f64::max));
-    let names: Vec<String> = lost.iter().map(|of| format!("`{}`", of.0)).collect();
+    let of_errors = 0.5 * (of_residual + all.iter().map(|of| of.variance).fold(0.0, f64::max));
+    let names: Vec<String> = lost().map(|of| format!("`{}`", of.term)).collect();
     let peer = work.study.peer(work.role);
     let others = if work.study.is_of_several() { "other parties" } else { peer.name() };
     let estimates = (!names.is_empty()).then(|| {

@@ -10,8 +10,8 @@ use nalgebra::{DMatrix, DVector};
 use crate::glm::Family;
 use crate::linalg::Definite;
 use crate::methods::vertical::penalty::{self, Penalty};
-use crate::secure::kernel::{TOLERANCES, has_all_digits};
-use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE, error_of};
+use crate::secure::kernel::TOLERANCES;
+use crate::secure::optimiser::{Beside, MOST_EVALUATIONS, MOST_REFUSALS, Model, TOLERANCE, error_of, may_rise};
 
 /// Pairs that correct the curvature.
 const PAIRS: usize = 48;
@@ -63,9 +63,7 @@ struct At {
     of_bases: DVector<f64>,
     /// The mean loss there, as in [`Fitted`].
     loss: Option<f64>,
-    /// Whether the gradient has all digits.
-    exact: bool,
-    /// The error of its kernel.
+    /// The error of its kernel: nothing where the gradient has all digits.
     error: f64,
 }
 
@@ -136,7 +134,7 @@ impl Along {
             (gradient[0], of_bases[0]) = (0.0, 0.0);
             let loss = Some(family.at(0.0, null[0]).loss);
             along.digits = *TOLERANCES.start();
-            along.at = Some(At { beta: null, gradient, of_bases, loss, exact: true, error: 0.0 });
+            along.at = Some(At { beta: null, gradient, of_bases, loss, error: 0.0 });
             along.go_on();
         }
         Some(along)
@@ -190,10 +188,9 @@ impl Along {
         // The gradient of the intercept is the mean of the means less that of the outcome.
         let known = self.penalised.family == Family::Poisson && self.beside.intercept;
         let loss = known.then(|| gradient[0] + self.beside.mean);
-        let exact = has_all_digits(self.penalised.family, self.digits);
         let error = error_of(self.penalised.family, self.digits);
         let (of_bases, gradient) = (gradient.clone(), self.penalised.factor.tr_mul(gradient));
-        let reached = At { beta: self.asked.clone(), gradient, of_bases, loss, exact, error };
+        let reached = At { beta: self.asked.clone(), gradient, of_bases, loss, error };
         let lambda = self.lambdas.get(self.fits.len()).copied();
         if let (Some(line), Some(from), Some(lambda)) = (&mut self.line, &self.at, lambda) {
             let penalty = penalty_of(&self.penalised, lambda);
@@ -201,10 +198,12 @@ impl Along {
             let (before, after) = (violation_of(&penalty, from), violation_of(&penalty, &reached));
             // Beyond the minimum a step must at least bring the fit nearer to it: otherwise nothing has been gained for sure.
             let gained = slope <= 0.0 || after < before;
-            let ends = exact && after <= TOLERANCE * self.model.spread();
-            // As in a fit without a penalty: within the error of its kernel the start may be one from which nothing descends.
-            let unsure = line.slope.abs() <= from.error * (&self.penalised.factor * &line.direction).lp_norm(1);
-            let accepted = slope <= 0.5 * line.slope.abs() && gained || ends || unsure && reached.error < from.error;
+            let ends = error == 0.0 && after <= TOLERANCE * self.model.spread();
+            let unsure = || {
+                let direction = &self.penalised.factor * &line.direction;
+                may_rise(line.slope, &direction, [from.error, reached.error])
+            };
+            let accepted = slope <= 0.5 * line.slope.abs() && gained || ends || unsure();
             if !accepted {
                 if self.evaluations >= MOST_EVALUATIONS {
                     self.wanted = Wanted::Exhausted;
@@ -280,7 +279,7 @@ impl Along {
 
     /// Whether a fit ends at a point with this violation.
     fn ends(&self, at: &At, kkt: f64) -> bool {
-        at.exact && kkt <= TOLERANCE * self.model.spread()
+        at.error == 0.0 && kkt <= TOLERANCE * self.model.spread()
     }
 
     fn depart(&mut self, at: &At, lambda: f64, direction: DVector<f64>, kkt: f64) -> Wanted {
