@@ -216,7 +216,18 @@ def refit(
 
     Raises :class:`Refused` where the study, or this party in it, has no such table.
     """
-    given = {"drop": _terms(drop), "keep": _terms(keep), "lambda": lambda_, "alpha": alpha, "out": out, "format": "json", **flags}
+    kept_terms = _terms(keep)
+    if kept_terms == "":
+        raise UsageError("keep has no terms: without keep and drop all of them stay")
+    given = {
+        "drop": _terms(drop) or None,
+        "keep": kept_terms,
+        "lambda": lambda_,
+        "alpha": alpha,
+        "out": out,
+        "format": "json",
+        **flags,
+    }
     ended = _run("refit", config, name, False, given, joint=False)
     before, behind = _REFITTED
     kept = [message.removeprefix(before).removesuffix(behind) for message in ended.messages if message.startswith(before)]

@@ -28,8 +28,8 @@ def _axes(ax: Any, width: float, height: float) -> Any:
 
 def _forest(result: Result, *, ax: Any, intercept: bool, alpha: float, ratios: bool) -> Any:
     rows = [
-        (row, ends)
-        for row, ends in zip(result._rows, result._intervals(alpha), strict=True)
+        (row | {"label": label}, ends)
+        for row, label, ends in zip(result._rows, result.terms, result._intervals(alpha), strict=True)
         if row.get("estimate") is not None and (intercept or row["term"] != "(Intercept)")
     ]
     if not rows:
@@ -47,7 +47,7 @@ def _forest(result: Result, *, ax: Any, intercept: bool, alpha: float, ratios: b
         seen.add(owner)
         ax.plot([moved(row["estimate"])], [place], "o", color=colour, markersize=5, label=label)
     ax.axvline(1.0 if ratios else 0.0, color="0.6", linewidth=0.8, zorder=0)
-    ax.set_yticks(range(len(rows)), [row["term"] for row, _ in rows])
+    ax.set_yticks(range(len(rows)), [row["label"] for row, _ in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     if ratios:
         ax.set_xscale("log")

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -34,7 +34,7 @@ _FAREWELL = 10.0
 _LOOK = 0.1
 
 
-def _folders() -> Iterator[Path]:
+def _installed() -> Iterator[Path]:
     """Where an installation puts programs, the likeliest first."""
     for scheme in (None, f"{os.name}_user"):
         try:
@@ -45,6 +45,14 @@ def _folders() -> Iterator[Path]:
             yield Path(found)
     # As `pip install --target` leaves them.
     yield Path(__file__).resolve().parent.parent / "bin"
+
+
+#: Found when the package is imported: threads that ask `sysconfig` first, all at once, may get an error in place of an answer.
+_INSTALLED = tuple(_installed())
+
+
+def _folders() -> Iterable[Path]:
+    return _INSTALLED
 
 
 def find(name: str) -> Path:
@@ -78,11 +86,12 @@ def _checked(program: Path, name: str) -> Path:
 def _version_of(program: Path, name: str, _changed: int) -> str:
     try:
         answer = subprocess.run(
-            [str(program), "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+            [str(program), "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ProgramMissing(f"the program {program} cannot be run: {error}") from error
-    said = answer.stdout.split()
+    # Another program may answer in any encoding.
+    said = answer.stdout.decode("utf-8", "replace").split()
     # Names such as `party` and `worker` may be those of another program on the PATH.
     if answer.returncode != 0 or len(said) != 2 or said[0] != name:
         raise ProgramMissing(f"{program} is no program of fedreg: `--version` does not give its name and version")
@@ -254,23 +263,30 @@ def flags(given: dict[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in given.items():
         flag = "--" + name.strip("_").replace("_", "-")
+        value = plain(value)
         if value is None or value is False:
             continue
         if value is True:
             words.append(flag)
-        elif isinstance(value, float):
-            words.append(f"{flag}={value!r}")
-        elif isinstance(value, (str, int, os.PathLike)):
-            words.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
-        elif isinstance(value, Sequence):
-            words.append(f"{flag}={listed([str(one) for one in value])}")
+        elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+            words.append(f"{flag}={listed([_text(name, one) for one in value])}")
         else:
-            words.append(f"{flag}={_number(name, value)}")
+            words.append(f"{flag}={_text(name, value)}")
     return words
 
 
-def _number(name: str, value: Any) -> str:
-    """A number of another library, such as numpy's, as Python writes it."""
+def plain(value: Any) -> Any:
+    """Scalars and arrays of numpy, and what is like them, as Python has them; all else as it is."""
+    convert = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    return convert() if callable(convert) else value
+
+
+def _text(name: str, value: Any) -> str:
+    """One value of a flag."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    value = plain(value)
+    # Numbers of other libraries are written as Python writes its own.
     for kind in (operator.index, float):
         try:
             return repr(kind(value))

@@ -7,17 +7,18 @@ study with these settings would compute, send and refuse.
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import re
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from . import _programs, _progress
-from ._tables import Source, is_file
+from ._tables import Roles, Source, is_file
 from .errors import CannotWrite, FedregError, FedregWarning, NotConverged, UsageError
 from .result import Result, _read
 
@@ -101,6 +102,10 @@ def vertical(
     Gives the merged result; ``party_reports`` has what each party may see. Raises the :class:`FedregError` of the program's exit
     code; a fit that did not converge has a result, and a :class:`NotConverged` warning.
     """
+    outcome, id, offset = _name("outcome", outcome), _name("id", id), _name("offset", offset)
+    weights, folds = _name("weights", weights), _name("folds", folds)
+    if na_values is not None and not isinstance(na_values, str):
+        na_values = [str(text) for text in _sequence(na_values)]
     given: dict[str, Any] = {
         "family": family, "mode": mode, "missing": missing, "outcome": outcome, "id": id, "outcome_at": outcome_at,
         "offset": offset, "weights": weights, "no_inference": not inference, "errors": errors, "lambda": lambda_,
@@ -112,8 +117,7 @@ def vertical(
     }  # fmt: skip
     if parties is not None and (alice is not None or bob is not None):
         raise UsageError("parties stands in place of alice and bob: give one or the other")
-    owners = {"alice": alice, "bob": bob} if parties is None else dict(parties)
-    _check_columns(owners)
+    owners = _owners({"alice": alice, "bob": bob} if parties is None else parties)
     _check_tables(data, alice_data, bob_data, match)
     program = _programs.find("demo")
     with tempfile.TemporaryDirectory(prefix="fedreg-") as temporary:
@@ -122,10 +126,12 @@ def vertical(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CannotWrite(f"cannot make the folder {folder}: {error.strerror}") from error
+        roles = _roles(owners, outcome, (id, folds), family, mode, bounds, na_values)
         if match is None or match is False:
-            tables = _data(data, owners, outcome, (id, offset, weights, folds), folder)
+            tables = _data(data, owners, outcome, (id, offset, weights, folds), folder, roles)
         else:
-            tables = _matched(match, alice_data, bob_data, folder)
+            roles.beside |= _keys(match)
+            tables = _matched(match, alice_data, bob_data, folder, roles)
         _check_writing(tables, table=table, query=query, separator=separator, decimal=decimal)
         given |= {**tables.flags, "bounds": _bounds(bounds, outcome, folder), "out": folder, "format": "json"}
         given |= _own(owners, parties is not None)
@@ -152,7 +158,7 @@ def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
     for owner, columns in owners.items():
         if columns is None:
             continue
-        texts[owner] = columns if isinstance(columns, str) else _programs.listed([str(name) for name in columns])
+        texts[owner] = columns if isinstance(columns, str) else _programs.listed(columns)
         if not texts[owner].strip():
             raise UsageError(f"{owner} has no columns: each party needs at least one")
     if not named:
@@ -160,10 +166,97 @@ def _own(owners: Mapping[str, Columns | None], named: bool) -> dict[str, str]:
     return {"parties": ";".join(f"{owner}={text}" for owner, text in texts.items())}
 
 
-def _check_columns(owners: Mapping[str, Columns | None]) -> None:
-    for owner, columns in owners.items():
+def _name(what: str, value: Any) -> str | None:
+    """The name of a column as a text: in a table it may be a number."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return str(value)
+    raise UsageError(f"{what} is the name of a column of the table, not a value of type {type(value).__name__}")
+
+
+def _owners(given: Mapping[str, Any]) -> dict[str, Columns | None]:
+    """Who has which columns: formulas, and lists of names as texts."""
+    if not isinstance(given, Mapping):
+        raise UsageError('parties is a mapping of names to columns, such as {"hospital": ["bmi"], "office": ["age", "sex"]}')
+    owners: dict[str, Columns | None] = {}
+    for owner, columns in given.items():
         if isinstance(columns, str) and not columns.lstrip().startswith("~"):
             raise UsageError(f'{owner}: columns are a list of names, or a formula that begins with "~"; not the text {columns!r}')
+        if columns is None or isinstance(columns, str):
+            owners[owner] = columns
+        elif isinstance(columns, Iterable):
+            owners[owner] = [str(name) for name in columns]
+        else:
+            raise UsageError(f"{owner}: columns are a list of names, or a formula; not a value of type {type(columns).__name__}")
+    return owners
+
+
+#: What a formula is made of, as far as it matters here: names in backticks, texts, and words with numbers among them.
+_PIECES = re.compile(r"""`((?:[^`\\]|\\.)*)`|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|([\w.]+)""", re.DOTALL)
+
+
+def _names(formula: str) -> set[str]:
+    """The names in a formula, those of functions and arguments among them; a dot is one."""
+    names = set()
+    for piece in _PIECES.finditer(formula):
+        # In backticks a name has a backslash before what would end it.
+        names.add(re.sub(r"\\(.)", r"\1", piece[1], flags=re.DOTALL) if piece[1] else piece[2])
+    return names - {None}
+
+
+def _of_formula(formula: str, names: Sequence[str]) -> set[str]:
+    """The columns that a formula may need: a dot stands for all others."""
+    found = _names(formula)
+    return set(names) if "." in found else found & set(names)
+
+
+def _declared(formula: str) -> set[str]:
+    """The columns whose levels a formula declares wherever it has them."""
+    rest = re.sub(r"factor\s*\(\s*(`(?:[^`\\]|\\.)+`|[\w.]+)\s*,\s*levels\s*=", " ", formula)
+    left = _names(rest)
+    return set() if "." in left else _names(formula) - left
+
+
+def _roles(
+    owners: Mapping[str, Columns | None],
+    outcome: str | None,
+    beside: Sequence[str | None],
+    family: str,
+    mode: str,
+    bounds: Any,
+    na_values: Sequence[str] | str | None,
+) -> Roles:
+    """What the columns of the tables are in the model, as far as it is known before the program reads its formulas."""
+    roles = Roles(outcome, family in ("binomial", "quasibinomial"), {name for name in beside if name is not None})
+    for columns in owners.values():
+        if isinstance(columns, str):
+            roles.ordered |= _declared(columns)
+    if all(columns is not None for columns in owners.values()):
+        roles.is_term = lambda name: any(
+            name in (_of_formula(columns, [name]) if isinstance(columns, str) else columns or ()) for columns in owners.values()
+        )
+    if isinstance(bounds, Mapping):
+        roles.levels = {str(name): {str(level) for level in _sequence(values)} for name, values in bounds.items()}
+    roles.ordered |= set(roles.levels)
+    roles.public = mode == "private" and bounds is not None and not isinstance(bounds, Mapping)
+    roles.missing = set(na_values.split(",") if isinstance(na_values, str) else na_values or ())
+    return roles
+
+
+def _sequence(values: Any) -> Sequence[Any]:
+    values = _programs.plain(values)
+    return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
+
+
+def _keys(match: str | os.PathLike[str] | bool) -> set[str]:
+    """What a match is by: a column, or the texts of a file of keys."""
+    if isinstance(match, bool):
+        return set()
+    try:
+        return {os.fspath(match), *re.findall(r"""["']([^"']*)["']""", Path(match).read_text("utf-8"))}
+    except (OSError, ValueError):
+        return {os.fspath(match)}
 
 
 def _check_tables(data: Any, alice_data: Any, bob_data: Any, match: str | os.PathLike[str] | bool | None) -> None:
@@ -186,7 +279,12 @@ def _check_writing(tables: _Tables, **said: str | None) -> None:
 
 
 def _data(
-    data: Any, owners: Mapping[str, Columns | None], outcome: str | None, others: Sequence[str | None], folder: Path
+    data: Any,
+    owners: Mapping[str, Columns | None],
+    outcome: str | None,
+    others: Sequence[str | None],
+    folder: Path,
+    roles: Roles,
 ) -> _Tables:
     """The table of the rehearsal: where the user says, or a file written with the columns that it needs."""
     if is_file(data):
@@ -202,18 +300,17 @@ def _data(
             source.require(name, what)
     for owner, columns in owners.items():
         if isinstance(columns, str):
-            # More than the formula needs does no harm; which columns it needs, the program knows.
-            needed.update(name for name in source.names if name in columns)
+            needed |= _of_formula(columns, source.names)
         elif columns is not None:
             for name in columns:
-                source.require(str(name), owner)
-                needed.add(str(name))
+                source.require(name, owner)
+                needed.add(name)
     everybody = all(columns is not None for columns in owners.values())
-    file = source.write(sorted(needed) if everybody else None, folder)
+    file = source.write(sorted(needed) if everybody else None, folder, roles=roles)
     return _Tables({"data": file}, {file: "the table"}, True)
 
 
-def _matched(match: str | os.PathLike[str] | bool, alice_data: Any, bob_data: Any, folder: Path) -> _Tables:
+def _matched(match: str | os.PathLike[str] | bool, alice_data: Any, bob_data: Any, folder: Path, roles: Roles) -> _Tables:
     """The tables of a rehearsal that matches their rows, with all columns: which ones are keys, the program knows."""
     tables = _Tables({"match": match if isinstance(match, bool) else os.fspath(match)})
     given = {"alice": alice_data, "bob": bob_data}
@@ -221,7 +318,7 @@ def _matched(match: str | os.PathLike[str] | bool, alice_data: Any, bob_data: An
         if data is None or is_file(data):
             tables.flags[f"{party}_data"] = None if data is None else os.fspath(data)
             continue
-        file = Source(data).write(None, folder, f"{party}_data")
+        file = Source(data).write(None, folder, f"{party}_data", roles)
         tables.flags[f"{party}_data"] = file
         tables.written[file] = f"the table of {party}"
     tables.all_written = len(tables.written) == len(given)
@@ -238,12 +335,13 @@ def _bounds(
         return Path(bounds)
     sections: dict[str, list[str]] = {"columns": [], "levels": [], "outcome": []}
     for name, values in bounds.items():
+        values = _programs.plain(values)
         if isinstance(values, str) or not isinstance(values, Sequence):
             values = ()
         texts = all(isinstance(value, str) for value in values)
         if not values or (not texts and len(values) != 2):
             raise UsageError(f"bounds: `{name}` needs its two ends, as (18, 90), or its levels, as texts")
-        section = "levels" if texts else "outcome" if name == outcome else "columns"
+        section = "levels" if texts else "outcome" if str(name) == outcome else "columns"
         shown = [json.dumps(value) if isinstance(value, str) else _toml(name, value) for value in values]
         sections[section].append(f"{json.dumps(str(name))} = [{', '.join(shown)}]")
     file = folder / "bounds.toml"

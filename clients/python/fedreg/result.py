@@ -6,7 +6,8 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -137,8 +138,8 @@ class Result:
 
     @property
     def terms(self) -> list[str]:
-        """The terms, in the order of the coefficient table."""
-        return [str(row["term"]) for row in self._rows]
+        """The terms, in the order of the coefficient table; ``term@party`` where two parties have a coefficient of one name."""
+        return _labels(self._rows)
 
     @property
     def parties(self) -> Vector:
@@ -243,11 +244,13 @@ class Result:
         if not kept:
             named = ", ".join(sorted({str(owner) for owner in owners}))
             raise NotInReport(f"the report has no covariance of estimates of {party}; it has that of {named}")
-        columns = {terms[j]: [_number(covariance["matrix"][i][j]) for i in kept] for j in kept}
+        known = {(row.get("party"), row["term"]): label for row, label in zip(self._rows, self.terms, strict=True)}
+        labels = [known.get((owner, term), term) for owner, term in zip(owners, terms, strict=True)]
+        columns = {labels[j]: [_number(covariance["matrix"][i][j]) for i in kept] for j in kept}
         reason = _unknown(covariance, kept)
         if reason is not None:
             warnings.warn(reason, NotANumber, stacklevel=2)
-        return frame(columns, [terms[i] for i in kept])
+        return frame(columns, [labels[i] for i in kept])
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -348,8 +351,8 @@ class Result:
         columns: dict[str, list[Any]] = {
             name: [_number(point.get(name)) for point in points] for name in ("lambda", "df", "deviance")
         }
-        for at, row in enumerate(points[0]["coefficients"]):
-            columns[row["term"]] = [_number(point["coefficients"][at]["estimate"]) for point in points]
+        for at, label in enumerate(_labels(points[0]["coefficients"], taken=columns)):
+            columns[label] = [_number(point["coefficients"][at]["estimate"]) for point in points]
         return frame(columns)
 
     @property
@@ -437,6 +440,15 @@ class Result:
 
     def _repr_html_(self) -> str:
         return html(self) if self.report.get("coefficients") else f"<code>{escape(repr(self))}</code>"
+
+
+def _labels(rows: Sequence[dict[str, Any]], taken: Collection[str] = ()) -> list[str]:
+    """The names of coefficients, each once: with the party behind a name that two parties have, or that is ``taken``."""
+    terms = [str(row["term"]) for row in rows]
+    count = Counter(terms)
+    return [
+        f"{term}@{row.get('party')}" if count[term] > 1 or term in taken else term for term, row in zip(terms, rows, strict=True)
+    ]
 
 
 def _exp(value: float) -> float:

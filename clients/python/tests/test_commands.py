@@ -110,6 +110,9 @@ def opened(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
         ({"keep": ["age", "region"]}, ["age", "region"]),
         ({"drop": "`lab, new`,bmi"}, ["age", "region"]),
         ({}, ["age", "bmi", "lab", "region"]),
+        ({"drop": []}, ["age", "bmi", "lab", "region"]),
+        ({"drop": np.array(["lab, new", "age"])}, ["bmi", "region"]),
+        ({"keep": (term for term in ("age", "region"))}, ["age", "region"]),
     ],
 )
 def test_a_sub_model_is_that_of_the_pooled_table(
@@ -149,6 +152,7 @@ def test_a_penalised_sub_model_has_a_path_and_no_errors(opened: Path) -> None:
             "'--drop <COLUMNS>' cannot be used with '--keep <COLUMNS>'",
         ),
         ("alice", {"drop": ['both ` and "']}, fedreg.UsageError, "both kinds of quotes"),
+        ("alice", {"keep": []}, fedreg.UsageError, "keep has no terms: without keep and drop all of them stay"),
         ("alice", {"alpha": 0.5}, fedreg.UsageError, "required arguments were not provided: --lambda"),
         ("bob", {}, fedreg.Refused, "opened to alice alone, and only alice can refit"),
     ],
@@ -232,6 +236,24 @@ def test_flags_are_those_of_the_program() -> None:
         "lambda_": 0.5,
     }
     assert _programs.flags(given) == ["--max-rounds=9", "--tol=1e-09", "--no-basis", '--na-values=a,"b,c"', "--lambda=0.5"]
+
+
+def test_numbers_of_numpy_are_written_as_those_of_python() -> None:
+    given = {
+        "tol": np.float64(1e-9),
+        "alpha": np.float32(0.5),
+        "refit": np.bool_(True),
+        "leash": np.bool_(False),
+        "lambda_": np.array([0.5, 0.25]),
+        "keep": [np.float64(1.0), np.int64(2)],
+        "na_values": (text for text in ("a", "b")),
+        "max_rounds": np.array(9),
+    }
+    assert _programs.flags(given) == [
+        "--tol=1e-09", "--alpha=0.5", "--refit", "--lambda=0.5,0.25", "--keep=1.0,2", "--na-values=a,b", "--max-rounds=9",
+    ]  # fmt: skip
+    with pytest.raises(fedreg.UsageError, match="alpha: a value of type complex is no value of a flag"):
+        _programs.flags({"alpha": 1j})
 
 
 def test_lines_are_passed_on_where_progress_is_wanted(hospitals: Path, both: Joint, capfd: pytest.CaptureFixture[str]) -> None:

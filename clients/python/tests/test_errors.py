@@ -114,6 +114,10 @@ def test_programs_of_another_version_and_of_others_are_refused(
     with pytest.raises(fedreg.ProgramMissing, match="is no program of fedreg"):
         fit(table)
     time.sleep(0.01)
+    fake(tmp_path, r"printf 'caf\351 1\n'")
+    with pytest.raises(fedreg.ProgramMissing, match="is no program of fedreg"):
+        fit(table)
+    time.sleep(0.01)
     (tmp_path / "demo").write_bytes(b"\x00\x01")
     with pytest.raises(fedreg.ProgramMissing, match="cannot be run"):
         fit(table)

@@ -28,6 +28,20 @@ def test_nothing_heavy_is_imported_with_the_package() -> None:
     assert "numpy" in imported(at_home("import fedreg.sklearn"))
 
 
+def test_threads_may_be_the_first_to_look_for_the_programs() -> None:
+    # Each in a process of its own: what threads race for is found once.
+    script = at_home(
+        "import threading\nfrom fedreg import _programs\nfailed = []\nthreading.excepthook = failed.append\n"
+        "gate = threading.Barrier(8)\n"
+        "def look():\n    gate.wait()\n    list(_programs._folders())\n"
+        "threads = [threading.Thread(target=look) for _ in range(8)]\n"
+        "[one.start() for one in threads]\n[one.join() for one in threads]\nprint(len(failed))"
+    )
+    for _ in range(5):
+        run = subprocess.run([sys.executable, "-I", "-c", "import sys\n" + script], capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == "0"
+
+
 def test_all_names_are_there() -> None:
     for name in fedreg.__all__:
         assert getattr(fedreg, name) is not None

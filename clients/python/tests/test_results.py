@@ -170,6 +170,41 @@ def test_the_summary_is_text_in_columns(plain: fedreg.Result, events: fedreg.Res
     assert repr(plain.summary()) == text == plain.summary().as_text()
 
 
+def repeated() -> pd.DataFrame:
+    """Two columns of which a level makes a term of one name, `gox`."""
+    draw = np.random.default_rng(0)
+    made: pd.DataFrame = pd.DataFrame({"g": draw.choice(["a", "ox"], 150), "go": draw.choice(["v", "x"], 150)})
+    made["y"] = 2.0 * (made.g == "ox") + 5.0 * (made.go == "x") + draw.normal(size=150)
+    return made
+
+
+def test_coefficients_of_one_name_are_told_apart_by_party() -> None:
+    result = fedreg.demo.vertical(repeated(), "y", ["g"], ["go"], share_covariance=True)
+    labels = ["(Intercept)", "gox@alice", "gox@bob"]
+    matrix = result.cov_params()
+    assert result.terms == labels == list(matrix.index) == list(matrix.columns) == list(result.conf_int().index)
+    np.testing.assert_allclose(np.sqrt(np.diag(matrix)), result.bse, rtol=1e-12)
+    assert result.tidy().term.tolist() == labels and list(result.cov_params("bob").index) == ["gox@bob"]
+    assert [label.get_text() for label in result.plot().get_yticklabels()] == labels[1:]
+    path = fedreg.demo.vertical(repeated(), "y", ["g"], ["go"], lambda_=[0.5, 0.1]).path
+    assert list(path.columns) == ["lambda", "df", "deviance", *labels] and (path["gox@bob"] > path["gox@alice"]).all()
+
+
+def test_coefficients_of_one_name_are_all_there_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {name: column.tolist() for name, column in repeated().items()}
+    result = fedreg.demo.vertical(table, "y", ["g"], ["go"], share_covariance=True)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for by_term in (result.params, result.bse, result.conf_int(), result.cov_params(), result.parties):
+        assert list(by_term) == ["(Intercept)", "gox@alice", "gox@bob"]
+
+
+def test_a_path_keeps_its_own_columns_beside_terms_of_their_names(table: pd.DataFrame) -> None:
+    named = table.rename(columns={"age": "df", "lab": "lambda"})
+    path = fedreg.demo.vertical(named, "cost", ["df", "bmi"], ["lambda"], lambda_=[0.5, 0.1]).path
+    assert list(path.columns) == ["lambda", "df", "deviance", "(Intercept)", "df@alice", "bmi", "lambda@bob"]
+    assert path["lambda"].tolist() == [0.5, 0.1]
+
+
 def test_html_shows_names_as_they_are(table: pd.DataFrame) -> None:
     result = fedreg.demo.vertical(table.rename(columns={"age": "<script>&"}), "cost", ["<script>&"], ["lab"])
     for shown in (result._repr_html_(), result.summary()._repr_html_()):

@@ -82,14 +82,25 @@ deal_columns <- function(parties, data, needed, outcome) {
     parties
 }
 
+# A term with the other columns in place of a dot, as a sum in parentheses; in functions a dot has no place.
+with_dot <- function(piece, others, whole = piece) {
+    if (identical(piece, as.name("."))) return(call("(", Reduce(function(a, b) call("+", a, b), lapply(others, as.name))))
+    if (!"." %in% all.vars(piece)) return(piece)
+    if (!deparse(piece[[1]])[[1]] %in% c("+", "*", ":", "^", "(")) {
+        refuse("`.` has its place in sums, products and powers: in `", as_written(whole), "` name the columns")
+    }
+    piece[-1] <- lapply(as.list(piece)[-1], with_dot, others, whole)
+    piece
+}
+
 # The holder of a term. An interaction across parties would need a product of two columns of which nobody holds both.
-holder <- function(term, parties) {
+holder <- function(term, parties, written = term) {
     of <- intersect(all.vars(term), unlist(parties))
     holders <- names(parties)[vapply(parties, function(columns) any(of %in% columns), NA)]
     if (length(holders) > 1) {
         owned <- vapply(holders, function(name) paste0(quoted(intersect(of, parties[[name]])), " of ", name), "")
         refuse(
-            "the term `", as_written(term), "` joins ", paste(owned, collapse = " and "),
+            "the term `", as_written(written), "` joins ", paste(owned, collapse = " and "),
             ": an interaction needs all its columns at one party, as no party sees a column of another"
         )
     }
@@ -125,14 +136,15 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
     is_offset <- vapply(terms, function(term) is.call(term) && identical(term[[1]], as.name("offset")), NA)
     offsets <- terms[is_offset]
     terms <- terms[!is_offset]
+    others <- setdiff(names(data), c(outcome, all.vars(formula[[2]]), beside, unlist(lapply(offsets, all.vars))))
+    written <- terms
+    terms <- lapply(terms, function(term) if (identical(term, as.name("."))) term else with_dot(term, others))
     dots <- vapply(terms, identical, NA, as.name("."))
-    inside <- Filter(function(term) "." %in% all.vars(term), terms[!dots])
-    if (length(inside)) refuse("`.` has its place between `+`: in `", as_written(inside[[1]]), "` name the columns")
     named <- unique(unlist(lapply(terms, all.vars)))
     named <- named[named != "."]
     check_names(terms, named, data, formula)
     if (any(named %in% outcome)) refuse("`", outcome, "` is the outcome, and cannot stand on the right side too")
-    others <- if (any(dots)) setdiff(names(data), c(outcome, all.vars(formula[[2]]), beside, unlist(lapply(offsets, all.vars)))) else NULL
+    if (!any(dots)) others <- NULL
     needed <- intersect(union(others, named), names(data))
     parties <- deal_columns(parties, data, needed, outcome)
     homeless <- setdiff(named[named %in% names(data)], unlist(parties))
@@ -140,14 +152,15 @@ deal_terms <- function(formula, data, parties, outcome, beside) {
     at <- list(
         terms = lapply(parties, function(columns) list()), sequence = list(), offsets = offsets, parties = parties, intercept = intercept
     )
-    for (term in terms) {
-        if (identical(term, as.name("."))) {
+    for (place in seq_along(terms)) {
+        term <- terms[[place]]
+        if (dots[[place]]) {
             for (name in names(parties)) {
                 at$terms[[name]] <- c(at$terms[[name]], lapply(intersect(others, parties[[name]]), as.name))
             }
             at$sequence <- c(at$sequence, lapply(others, as.name))
         } else {
-            name <- holder(term, parties)
+            name <- holder(term, parties, written[[place]])
             # Without a column, such as `log(2)`: any party's program says what is wrong with it.
             if (!length(name)) name <- names(parties)[[1]]
             at$terms[[name]] <- c(at$terms[[name]], list(term))

@@ -55,6 +55,7 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     check_call(call)
     formula <- checked_formula(formula)
     if (base::missing(data) || !is.data.frame(data)) refuse("`data` is to be a data frame with all columns of the model")
+    check_locale(used_names(formula, data, c(alice, bob, parties, list(...))), "the column")
     family <- checked_family(family)
     flags <- checked_flags(list(...))
     # As in `glm`, both are read in the data first, then where the formula was written.
@@ -67,9 +68,8 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     parties_of <- named_parties(alice, bob, parties)
     dealt <- deal_terms(formula, data, parties_of, outcome$name, beside = c(weights$name, offset$name, columns))
     offset <- all_offsets(offset, dealt$offsets, data, formula)
-    extra <- Filter(Negate(is.null), list(outcome, weights, offset))
-    extra <- stats::setNames(lapply(extra, `[[`, "values"), vapply(extra, `[[`, "", "name"))
-    model <- encoded_model(dealt$terms, data, extra, outcome$name, family, bounds)
+    extra <- columns_beside(list(outcome = outcome, weights = weights, offset = offset), dealt$terms, names(data))
+    model <- encoded_model(dealt$terms, data, lapply(extra, `[[`, "values"), outcome$name, family, bounds, mode)
     columns <- setdiff(columns, c(model$used, names(extra)))
 
     declare <- if (identical(mode, "private")) list() else levels_to_declare(model$frame)
@@ -79,7 +79,7 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     flags <- c(
         held$flags,
         list(outcome = outcome$name, family = family, mode = mode, missing = missing),
-        Filter(Negate(is.null), list(weights = weights$name, offset = offset$name)), flags
+        stats::setNames(as.list(names(extra)), vapply(extra, `[[`, "", "role"))[-1], flags
     )
     run <- rehearse(c(model$columns, as.list(data[columns])), flags, model$bounds, outcome$name, out)
     fit <- fedreg_object(spoken_as_in_r(run$report, held$spoken), call)
@@ -90,7 +90,8 @@ fed_glm <- function(formula, data, alice = NULL, bob = NULL, family = gaussian, 
     fit$rehearsal <- list(
         terms = dealt$terms[union(first, names(dealt$terms))], intercept = dealt$intercept, frame = model$frame,
         data = rows_of_fit(data, rows, c(all.vars(formula[[2]]), model$used)),
-        outcome = outcome$values[rows], weights = weights$values[rows], offset = offset, rows = rows
+        columns = names(data), outcome = coded_outcome(outcome$values[rows], outcome$levels, run$report), levels = outcome$levels,
+        weights = weights$values[rows], weighed = weights$again, offset = offset, rows = rows
     )
     if (run$code == 3L) warn_unfinished(run$report, run$log)
     fit
@@ -110,6 +111,26 @@ check_call <- function(call) {
         start = "the programs start where they do", control = "`tol` and `max_rounds` are arguments of their own"
     )
     for (name in intersect(names(call), names(instead))) refuse("there is no argument `", name, "` as in `glm`: ", instead[[name]])
+}
+
+# Names of columns that a formula or a list of columns has; a dot has them all. In a formula R writes letters that its locale has not by
+# their numbers.
+used_names <- function(formula, data, lists) {
+    named <- all.vars(formula)
+    known <- names(data)[nzchar(names(data))]
+    written <- vapply(known, function(name) suppressWarnings(as.character(as.name(name))), "")
+    known["." %in% named | written %in% named | known %in% unlist(Filter(is.character, lists))]
+}
+
+# R cannot write a formula with letters that its locale has not.
+check_locale <- function(texts, what) {
+    lost <- texts[is.na(iconv(enc2utf8(texts), "UTF-8", ""))]
+    if (length(lost)) {
+        refuse(
+            what, " `", lost[[1]], "` has letters that the locale of R, ", Sys.getlocale("LC_CTYPE"), ", does not have: ",
+            "start R in a locale with UTF-8, such as LC_ALL=C.UTF-8"
+        )
+    }
 }
 
 checked_formula <- function(formula) {
@@ -156,15 +177,33 @@ beside_model <- function(expression, data, formula, what) {
     if (is.null(values)) return(NULL)
     if (is.character(values) && length(values) == 1) {
         check_columns(values, data, paste0("`", what, "`"))
-        return(list(name = values, values = data[[values]]))
+        return(list(name = values, values = data[[values]], again = as.name(values)))
     }
     if (!is.numeric(values) || length(values) != nrow(data)) {
         refuse("`", what, "` is to be a number for each of the ", nrow(data), " rows of `data`")
     }
     if (is.name(expression) && as.character(expression) %in% names(data)) {
-        return(list(name = as.character(expression), values = as.numeric(values)))
+        return(list(name = as.character(expression), values = as.numeric(values), again = expression))
     }
-    list(name = make.unique(c(names(data), what))[[length(data) + 1]], values = as.numeric(values))
+    list(name = make.unique(c(names(data), what))[[length(data) + 1]], values = as.numeric(values), again = expression)
+}
+
+# The table's columns beside those of the terms, by name. One that is a term, too, has another name there.
+columns_beside <- function(given, terms, known) {
+    taken <- unlist(lapply(unlist(terms), all.vars))
+    extra <- list()
+    for (role in names(given)) {
+        one <- given[[role]]
+        if (is.null(one)) next
+        name <- one$name
+        if (role != "outcome" && name %in% taken) {
+            others <- unique(c(known, taken))
+            name <- make.unique(c(others, name))[[length(others) + 1]]
+        }
+        taken <- c(taken, name)
+        extra[[name]] <- list(values = one$values, role = role)
+    }
+    extra
 }
 
 all_offsets <- function(offset, terms, data, formula) {
@@ -187,13 +226,16 @@ outcome_of <- function(formula, data, family) {
     }
     if (length(values) != nrow(data)) refuse("the outcome has ", length(values), " values for the ", nrow(data), " rows of `data`")
     binary <- family %in% c("binomial", "quasibinomial")
-    if (binary && is.factor(values)) values <- as.integer(values != levels(values)[[1]])
+    levels <- if (binary && is.factor(values)) levels(values)
+    # Of text the programs have the levels in the order of bytes.
+    if (binary && is.character(values)) levels <- sort(unique(values[!is.na(values)]), method = "radix")
+    if (is.factor(values) && binary) values <- as.integer(values != levels[[1]])
     if (binary && is.logical(values)) values <- as.integer(values)
-    list(name = name, values = values)
+    list(name = name, values = values, levels = levels)
 }
 
 # The columns of the model as text and as R's own encoding has them, on the rows of the fit, with the bounds of a private run.
-encoded_model <- function(terms, data, extra, outcome, family, bounds) {
+encoded_model <- function(terms, data, extra, outcome, family, bounds, mode) {
     used <- unique(unlist(lapply(unlist(terms), all.vars)))
     used <- intersect(used, names(data))
     if (is.null(bounds)) {
@@ -203,10 +245,12 @@ encoded_model <- function(terms, data, extra, outcome, family, bounds) {
         if (is.list(bounds) && family == "binomial" && is.null(bounds[[outcome]])) bounds[[outcome]] <- c(0, 1)
     }
     columns <- c(as.list(data[used]), extra)
+    check_levels(columns, if (identical(mode, "private")) bounds)
     complete <- !Reduce(`|`, lapply(columns, is.na), FALSE)
     rows <- which(rep_len(complete, nrow(data)))
     declared <- if (is.list(bounds)) bounds
     frame <- lapply(stats::setNames(used, used), function(name) as_encoded(data[[name]][rows], name, declared))
+    for (name in names(Filter(is.factor, frame))) check_locale(levels(frame[[name]]), paste0("column `", name, "`: the level"))
     list(used = used, columns = columns, rows = rows, frame = frame, bounds = bounds)
 }
 

@@ -1,6 +1,6 @@
 # Methods of a fitted model. What the report does not hold is NA, or a condition that says why.
 
-#' @importFrom stats coef confint family fitted formula gaussian logLik nobs predict residuals vcov
+#' @importFrom stats coef confint family fitted formula gaussian logLik nobs predict residuals vcov weights
 NULL
 
 #' Methods for the result of a federated fit
@@ -16,7 +16,7 @@ NULL
 #' - `logLik` carries the degrees of freedom, so that `AIC` and `BIC` are those of `glm`. It is `NA` where the report has none: of
 #'   penalised and private fits.
 #' - `formula` needs the result of [fed_glm()], as a report does not hold the formula.
-#' - `fitted` and `residuals` need the rows, and so the result of [fed_glm()]. [augment()][augment.fedreg] with `data` computes them
+#' - `fitted`, `residuals` and `weights` need the rows, and so the result of [fed_glm()]. [augment()][augment.fedreg] with `data` computes them
 #'   for the report of a party that holds all columns.
 #' - `plot` is refused: the programs write a page with plots, `report.html`.
 #' - `summary` prints what `summary` of a `glm` prints, with the holder of each coefficient, then how the fit ended, what left
@@ -156,6 +156,14 @@ residuals.fedreg <- function(object, type = c("deviance", "pearson", "response")
 }
 
 #' @rdname fedreg-methods
+#' @export
+weights.fedreg <- function(object, ...) {
+    own <- object$rehearsal
+    if (is.null(own)) refuse("weights are of rows, which a report does not hold")
+    if (is.null(own$weights)) rep(1, length(own$rows)) else own$weights
+}
+
+#' @rdname fedreg-methods
 #' @method plot fedreg
 #' @importFrom graphics plot
 #' @export
@@ -169,8 +177,6 @@ plot.fedreg <- function(x, ...) {
 row_residuals <- function(object, outcome, mean, weights, type) {
     of <- stats::family(object)
     if (is.null(weights)) weights <- rep(1, length(mean))
-    if (is.factor(outcome)) outcome <- outcome != levels(outcome)[[1]]
-    if (is.character(outcome)) outcome <- outcome != sort(unique(outcome), method = "radix")[[1]]
     outcome <- as.numeric(outcome)
     switch(type,
         response = outcome - mean,

@@ -98,12 +98,31 @@ score_as_r <- function(object, newdata) {
     factors <- names(levels)
     contrasts <- stats::setNames(rep(list("contr.treatment"), length(factors)), factors)
     matrix <- stats::model.matrix(terms, rows, contrasts.arg = if (length(contrasts)) contrasts)
-    at <- same_names(object$table$term, colnames(matrix))
+    at <- columns_of_terms(object, matrix, attr(terms, "term.labels"))
     if (anyNA(at)) {
         refuse("R has no column of the name `", object$table$term[is.na(at)][[1]], "`, which is the programs': no prediction of this model")
     }
     eta <- sum_of_terms(object, matrix[, at, drop = FALSE])
     stats::setNames(eta + if (is.null(offset)) 0 else offset, names)
+}
+
+# R's column of each coefficient: by name among the columns of its party, as two parties may have a coefficient of one name.
+columns_of_terms <- function(object, matrix, labels) {
+    table <- object$table
+    at <- rep(NA_integer_, nrow(table))
+    of <- vapply(labels, function(label) {
+        holders <- holder(parse(text = label, keep.source = FALSE)[[1]], object$parties)
+        if (length(holders)) holders else NA_character_
+    }, "")
+    intercept <- which(attr(matrix, "assign") == 0)
+    at[table$term == "(Intercept)"] <- intercept
+    of <- c(NA, of)[attr(matrix, "assign") + 1]
+    for (party in unique(table$party)) {
+        own <- which(table$party == party & is.na(at))
+        columns <- which(of == party | (is.na(of) & !seq_along(of) %in% intercept))
+        at[own] <- columns[same_names(table$term[own], colnames(matrix)[columns])]
+    }
+    at
 }
 
 # Where R's columns have the programs' terms. R puts backticks around a name that is a term by itself, and a blank into `(26, Inf]`.
@@ -148,15 +167,48 @@ score_by_names <- function(object, newdata) {
             "predict with `alice predict`, or from the result of fed_glm()"
         )
     }
-    columns <- lapply(object$table$term, named_column, newdata = newdata, levels = object$levels)
-    stats::setNames(sum_of_terms(object, do.call(cbind, columns)), rownames(newdata))
+    columns <- Map(named_column, object$table$term, object$table$party, MoreArgs = list(object = object, newdata = newdata))
+    stats::setNames(sum_of_terms(object, do.call(cbind, unname(columns))), rownames(newdata))
 }
 
-# The column of a term: an intercept, or the product of its pieces.
-named_column <- function(term, newdata, levels) {
+# The column of a term: an intercept, or the product of its pieces. Of new rows, a party has no column that only another one's model has.
+named_column <- function(term, party, object, newdata) {
     if (term == "(Intercept)") return(rep(1, nrow(newdata)))
-    if (term %in% names(newdata)) return(named_piece(term, newdata, levels))
-    Reduce(`*`, lapply(interaction_pieces(term), named_piece, newdata = newdata, levels = levels))
+    known <- object$levels
+    # Estimates of sites are of all of them.
+    own <- if (is.na(party)) do.call(c, unname(known)) else known[[party]]
+    others <- if (!is.na(party)) setdiff(unlist(lapply(known[names(known) != party], names)), names(own))
+    check_repeated(term, object$table$party[object$table$term == term], known, newdata)
+    newdata <- newdata[setdiff(names(newdata), others)]
+    if (term %in% names(newdata) && !length(level_pieces(term, newdata, own))) return(named_piece(term, newdata, own))
+    Reduce(`*`, lapply(interaction_pieces(term), named_piece, newdata = newdata, levels = own))
+}
+
+# Where several parties have a coefficient of one name, it is of the columns that their model files say, and these must differ.
+check_repeated <- function(term, holders, known, newdata) {
+    if (length(holders) < 2) return(invisible())
+    parties <- paste(holders, collapse = " and ")
+    if (!all(holders %in% names(known))) {
+        refuse(
+            parties, " have a coefficient `", term, "` each, and the file model.json of each says of which column: ",
+            "put it beside the report, or predict with `alice predict`"
+        )
+    }
+    columns <- vapply(holders, function(of) c(level_pieces(term, newdata, known[[of]]), term)[[1]], "")
+    if (anyDuplicated(columns)) {
+        refuse(
+            parties, " have a coefficient `", term, "` each, both of a column `", columns[[1]],
+            "`, and `newdata` can have but one of that name: predict with `alice predict`"
+        )
+    }
+}
+
+# Columns with a level that makes a piece of a term.
+level_pieces <- function(piece, newdata, levels) {
+    Filter(
+        function(name) startsWith(piece, name) && substring(piece, nchar(name) + 1) %in% levels[[name]],
+        intersect(names(newdata), names(levels))
+    )
 }
 
 # Splits `a:log(b)` at colons that are in no bracket and no text.
@@ -175,7 +227,7 @@ of_rows <- c("poly", "ns", "bs", "scale", "cut", "factor")
 of_values <- c("log", "log2", "log10", "log1p", "exp", "sqrt", "I", "+", "-", "*", "/", "^", "(", "c")
 
 named_piece <- function(piece, newdata, levels) {
-    if (piece %in% names(newdata)) {
+    if (piece %in% names(newdata) && !length(level_pieces(piece, newdata, levels))) {
         values <- newdata[[piece]]
         if (!is.numeric(values)) refuse("the column `", piece, "` of `newdata` is ", class(values)[[1]], ", and was a number in the fit")
         return(as.numeric(values))

@@ -106,7 +106,7 @@ by_role <- function(report, name) {
     stats::setNames(list(value), if (is.null(report$role)) "all" else report$role)
 }
 
-# Levels by column from the model files of the run: beside a party's report, or in the parties' folders beside a merged one.
+# Levels by party and column from the model files of the run: beside a party's report, or in the parties' folders beside a merged one.
 learnt_levels <- function(folder, report) {
     roles <- unique(field(report$coefficients, "party", NA_character_))
     files <- c(file.path(folder, "model.json"), file.path(folder, roles, "model.json"), file.path(dirname(folder), roles, "model.json"))
@@ -115,7 +115,8 @@ learnt_levels <- function(folder, report) {
         model <- tryCatch(jsonlite::fromJSON(file, simplifyVector = FALSE), error = function(e) NULL)
         # A file of another run has other levels.
         if (!identical(model$run, report$run)) next
-        levels <- utils::modifyList(levels, lapply(model$levels, unlist))
+        role <- one(model$role, "")
+        levels[[role]] <- utils::modifyList(as.list(levels[[role]]), lapply(model$levels, unlist))
     }
     levels
 }

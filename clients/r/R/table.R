@@ -29,6 +29,27 @@ cell_text <- function(text) {
     ifelse(is.na(text), "", paste0("\"", gsub("\"", "\"\"", text, fixed = TRUE), "\""))
 }
 
+# Refuses levels that the programs read as a missing value, but for those that public levels of a private run declare.
+check_levels <- function(columns, bounds) {
+    for (name in names(columns)) {
+        column <- columns[[name]]
+        if (!is.factor(column) && !is.character(column)) next
+        levels <- if (is.factor(column)) levels(droplevels(column)) else unique(column[!is.na(column)])
+        if (anyNA(levels)) {
+            refuse("column `", name, "` has NA among its levels (`addNA`), and the programs read it as a missing value: give it a name")
+        }
+        bare <- gsub("^[ \t\r\n\f]+|[ \t\r\n\f]+$", "", levels)
+        told <- if (is.list(bounds)) as.character(bounds[[name]]) else if (is.character(bounds)) "NA"
+        lost <- levels[bare %in% setdiff(c("", "NA"), told)]
+        if (length(lost)) {
+            refuse(
+                "column `", name, "` has the level \"", lost[[1]], "\", which the programs read as a missing value: ",
+                "give the level another name, and make it NA where a value is missing"
+            )
+        }
+    }
+}
+
 write_table <- function(columns, path) {
     lines <- do.call(paste, c(unname(columns), sep = ","))
     header <- paste(cell_text(names(columns)), collapse = ",")

@@ -26,7 +26,7 @@ generics::augment
 #' @param exponentiate whether estimates and intervals are exponentiated: odds ratios and rate ratios.
 #' @param data rows with the outcome and the columns of all parties; by default those of the fit, which only the result of
 #'   [fed_glm()] has. Of a table of a real study give `data`.
-#' @param newdata new rows; the outcome may be absent, and then there are no residuals.
+#' @param newdata new rows; the outcome may be absent, and the weights of a fit that has some, and then there are no residuals.
 #' @param type.predict,type.residuals type of predictions and residuals.
 #' @param ... not used.
 #' @return A data frame.
@@ -87,13 +87,48 @@ augment.fedreg <- function(x, data = NULL, newdata = NULL, type.predict = c("lin
     rows$.fitted <- unname(if (type.predict == "response") mean else stats::family(x)$linkfun(mean))
     outcome <- if (of_fit) own$outcome else outcome_in(x, rows)
     if (is.null(outcome)) return(rows)
-    rows$.resid <- unname(row_residuals(x, outcome, mean, if (of_fit) own$weights, type.residuals))
+    weights <- if (of_fit || is.null(own$weights)) own$weights else weights_in(x, rows)
+    if (!is.null(own$weights) && is.null(weights)) {
+        # Of new rows without weights there are no residuals, as of those without an outcome.
+        if (!is.null(newdata)) return(rows)
+        refuse("the fit has the weights `", as_written(own$weighed), "`, which `data` does not give for each row")
+    }
+    rows$.resid <- unname(row_residuals(x, outcome, mean, weights, type.residuals))
     rows
+}
+
+# The weights of rows that are not those of the fit, where they give them.
+weights_in <- function(x, rows) {
+    own <- x$rehearsal
+    if (!all(intersect(all.vars(own$weighed), own$columns) %in% names(rows))) return(NULL)
+    values <- tryCatch(eval(own$weighed, rows, environment(x$formula)), error = function(e) NULL)
+    if (is.numeric(values) && length(values) == nrow(rows)) values
 }
 
 # The outcome of rows that are not those of the fit, where it is among their columns.
 outcome_in <- function(x, rows) {
-    if (is.null(x$formula)) return(rows[[x$report$outcome]])
-    if (!all(all.vars(x$formula[[2]]) %in% names(rows))) return(NULL)
-    outcome_of(x$formula, rows, x$report$family)$values
+    if (is.null(x$formula)) return(coded_outcome(rows[[x$report$outcome]], reported_levels(x$report), x$report))
+    left <- x$formula[[2]]
+    if (!all(intersect(all.vars(left), x$rehearsal$columns) %in% names(rows))) return(NULL)
+    coded_outcome(eval(left, rows, environment(x$formula)), x$rehearsal$levels, x$report)
+}
+
+# An outcome of two levels as 0 and 1, by the levels of the fit and not by those that the rows happen to have.
+coded_outcome <- function(values, levels, report) {
+    if (!report$family %in% c("binomial", "quasibinomial") || !(is.factor(values) || is.character(values))) return(values)
+    values <- as.character(values)
+    if (is.null(levels)) levels <- sort(unique(values[!is.na(values)]), method = "radix")
+    if (length(levels) < 2) {
+        refuse("the outcome `", report$outcome, "` has one level in these rows, and the report does not say whether it is 0 or 1: give numbers")
+    }
+    new <- setdiff(values[!is.na(values)], levels)
+    if (length(new)) refuse("the outcome `", report$outcome, "` has the level \"", new[[1]], "\", which no row of the fit had")
+    as.integer(values != levels[[1]])
+}
+
+# Of an outcome of text a note of the report says which level is 0 and which is 1.
+reported_levels <- function(report) {
+    found <- regmatches(unlist(report$notes), regexec("^outcome `.*`: `(.*)` is 0 and `(.*)` is 1$", unlist(report$notes)))
+    found <- Filter(length, found)
+    if (length(found)) found[[1]][-1]
 }

@@ -279,6 +279,65 @@ test_that("a dot stands for the columns of each party", {
     expect_fit_of_glm(fit, tight(cost ~ age + bmi + crp + log(crp), data = d, weights = visits))
 })
 
+test_that("columns of the fit are found by party where two parties have a coefficient of one name", {
+    need_programs()
+    d <- people()
+    d$g <- factor(ifelse(d$smoker, "ox", "ow"), levels = c("ow", "ox"))
+    d$go <- ifelse(d$sex == "f", "w", "x")
+    cases <- list(list(cost ~ g + go, "g"), list(cost ~ g + go + age, c("go", "age")))
+    for (case in cases) {
+        folder <- tempfile("kept-")
+        fit <- fed_glm(case[[1]], d, alice = case[[2]], out = folder)
+        glm <- tight(case[[1]], data = d)
+        expect_true(all(c("gox@alice", "gox@bob") %in% names(coef(fit))))
+        expect_lt(largest(sort(coef(fit)), sort(coef(glm))), 1e-8)
+        expect_lt(largest(fitted(fit), fitted(glm)), 1e-8)
+        expect_lt(largest(residuals(fit), residuals(glm)), 1e-8)
+        expect_lt(largest(predict(fit, d[9:1, ]), predict(glm, d[9:1, ])), 1e-8)
+        expect_lt(largest(predict(read_fedreg(folder), d[9:1, ]), predict(glm, d[9:1, ])), 1e-8)
+        # One party's model file does not say of which column the coefficient of the other one is.
+        alone <- tempfile("alone-")
+        dir.create(alone)
+        file.copy(file.path(folder, "alice", c("report.json", "model.json")), alone)
+        expect_error(predict(read_fedreg(alone), d[1:2, ]), "alice and bob have a coefficient `gox` each, and the file model.json")
+    }
+    # A column of numbers, and a level.
+    d$gox <- d$bmi
+    d$g <- factor(d$g, levels = c("ox", "ow"))
+    levels(d$g) <- c("oz", "ox")
+    fit <- fed_glm(cost ~ gox + g, d, alice = "gox")
+    glm <- tight(cost ~ gox + g, data = d)
+    expect_lt(largest(fitted(fit), fitted(glm)), 1e-8)
+    expect_lt(largest(predict(fit, d[9:1, ]), predict(glm, d[9:1, ])), 1e-8)
+    # The reference level of one party makes the name of another one's coefficient.
+    d$g <- factor(ifelse(d$smoker, "ox", "oy"), levels = c("ox", "oy"))
+    folder <- tempfile("kept-")
+    fit <- fed_glm(cost ~ g + go, d, alice = "g", out = folder)
+    expect_lt(largest(predict(read_fedreg(folder), d), predict(tight(cost ~ g + go, data = d))), 1e-8)
+})
+
+test_that("weights and an offset may be terms, too", {
+    need_programs()
+    d <- people()
+    fit <- fed_glm(cost ~ age + visits, d, alice = "age", weights = visits)
+    expect_fit_of_glm(fit, tight(cost ~ age + visits, data = d, weights = visits))
+    fit <- fed_glm(cost ~ age + years + offset(years), d, alice = "age")
+    glm <- tight(cost ~ age + years + offset(years), data = d)
+    expect_fit_of_glm(fit, glm)
+    expect_lt(largest(predict(fit, d[1:5, ]), predict(glm, d[1:5, ])), 1e-8)
+    fit <- fed_glm(cost ~ age + bmi, d, alice = "age", weights = years, offset = years)
+    expect_fit_of_glm(fit, tight(cost ~ age + bmi, data = d, weights = years, offset = years))
+})
+
+test_that("a dot within a product stands for the other columns", {
+    need_programs()
+    d <- people()[c("cost", "age", "bmi", "crp")]
+    fit <- fed_glm(cost ~ (.) + crp, d, alice = "age")
+    expect_fit_of_glm(fit, tight(cost ~ ., data = d))
+    fit <- fed_glm(cost ~ . + (age + bmi)^2, d, alice = c("age", "bmi"))
+    expect_fit_of_glm(fit, tight(cost ~ . + (age + bmi)^2, data = d))
+})
+
 test_that("a column that depends on others has no estimate, as in glm", {
     need_programs()
     d <- people()

@@ -65,7 +65,9 @@ test_that("a variable of R in a formula is no column", {
 test_that("an interaction across parties is refused with the reason", {
     expect_error(fed_glm(mpg ~ wt * hp, mtcars, alice = "wt"), "joins `wt` of alice and `hp` of bob", fixed = TRUE)
     expect_error(fed_glm(mpg ~ (wt + hp)^2, mtcars, alice = "wt"), "no party sees a column of another", fixed = TRUE)
-    expect_error(fed_glm(mpg ~ .^2, mtcars, alice = "wt"), "`.` has its place between `+`", fixed = TRUE)
+    expect_error(fed_glm(mpg ~ .^2, mtcars, alice = "wt"), "the term `.^2` joins `wt` of alice and `cyl`", fixed = TRUE)
+    expect_error(fed_glm(mpg ~ wt * ., mtcars, alice = "wt"), "the term `wt * .` joins", fixed = TRUE)
+    expect_error(fed_glm(mpg ~ log(.), mtcars, alice = "wt"), "in `log(.)` name the columns", fixed = TRUE)
 })
 
 test_that("models that a rehearsal has not are refused", {
@@ -84,6 +86,52 @@ test_that("models that a rehearsal has not are refused", {
     expect_error(fed_glm(mpg ~ wt + hp, mtcars, data_ = 1, format = "csv"), "has no place here")
     expect_error(fed_glm(mpg ~ wt + hp, mtcars, table = "cars"), "the flag --table of the program has no place here", fixed = TRUE)
     expect_error(fed_glm(mpg ~ wt + hp, mtcars, "wt", "hp", gaussian, "plain", NULL, NULL, "refuse", NULL, NULL, NULL, "x"), "no name")
+})
+
+test_that("levels that the programs read as missing values are refused by name", {
+    need_programs()
+    d <- people()
+    text <- function(level) ifelse(d$ward == "west", level, as.character(d$ward))
+    for (level in c("NA", "", " ", " NA ")) {
+        for (make in list(identity, factor)) {
+            d$ward <- make(text(level))
+            for (missing in c("refuse", "complete-cases")) {
+                expect_error(
+                    fed_glm(cost ~ age + ward, d, alice = "age", missing = missing),
+                    paste0("column `ward` has the level \"", level, "\", which the programs read as a missing value"), fixed = TRUE
+                )
+            }
+        }
+        d$ward <- people()$ward
+    }
+    d$ward <- addNA(replace(d$ward, d$ward == "west", NA))
+    expect_error(fed_glm(cost ~ age + ward, d, alice = "age", missing = "complete-cases"), "`ward` has NA among its levels (`addNA`)", fixed = TRUE)
+    # A level that no row has is none.
+    d$ward <- addNA(people()$ward)
+    expect_equal(nobs(fed_glm(cost ~ age + ward, d, alice = "age")), 300)
+    d$ward <- people()$ward
+    levels(d$ward) <- c("north", "east", "NA")
+    bounds <- list(age = c(20, 80), ward = c("NA", "east", "north"), cost = c(0, 20))
+    fit <- fed_glm(cost ~ age + ward, d, alice = "age", mode = "private", epsilon = 3, bounds = bounds)
+    expect_named(coef(fit), c("(Intercept)", "age", "wardeast", "wardnorth"))
+    d$state <- ifelse(d$ill == 1, "NA", "no")
+    expect_error(fed_glm(state ~ age + bmi, d, alice = "age", family = binomial), "column `state` has the level \"NA\"", fixed = TRUE)
+})
+
+test_that("letters that the locale does not have are refused by name", {
+    before <- Sys.getlocale("LC_CTYPE")
+    on.exit(Sys.setlocale("LC_CTYPE", before))
+    Sys.setlocale("LC_CTYPE", "C")
+    d <- data.frame(y = 1:5, a = c(1, 3, 2, 5, 4), b = c(1, 0, 1, 1, 0), g = c("z\u00e4", "z", "z", "z\u00e4", "z"))
+    expect_error(fed_glm(y ~ a + g, d, alice = "a"), "column `g`: the level .* has letters that the locale of R, C, does not have")
+    names(d)[[3]] <- "gr\u00f6\u00dfe"
+    expect_error(fed_glm(y ~ ., d[-4], alice = "a"), "the column .*LC_ALL=C.UTF-8")
+    expect_error(fed_glm(y ~ a, d[-4], alice = "a", bob = names(d)[[3]]), "the column .*LC_ALL=C.UTF-8")
+    need_programs()
+    d$x <- c(2, 1, 1, 4, 4)
+    # R itself warns of the name, which the model has not.
+    fit <- suppressWarnings(fed_glm(y ~ a + x, d, alice = "a"))
+    expect_equal(coef(fit), suppressWarnings(coef(lm(y ~ a + x, d))), tolerance = 1e-8)
 })
 
 test_that("bounds are checked before a program runs", {

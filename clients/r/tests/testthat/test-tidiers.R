@@ -61,6 +61,47 @@ test_that("residuals of weighted fits are those of glm", {
     expect_lt(largest(augment(fit)$.resid, residuals(glm)), 1e-8)
 })
 
+test_that("rows that are given are weighed as in the fit", {
+    need_programs()
+    d <- people()
+    fit <- fed_glm(stays ~ age + bmi, d, alice = "age", family = poisson, weights = visits)
+    glm <- tight(stays ~ age + bmi, data = d, family = poisson, weights = visits)
+    expect_lt(largest(augment(fit, data = d)$.resid, residuals(glm)), 1e-8)
+    expect_lt(largest(augment(fit, data = d[5:9, ])$.resid, residuals(glm)[5:9]), 1e-8)
+    expect_lt(largest(augment(fit, newdata = d[5:9, ])$.resid, residuals(glm)[5:9]), 1e-8)
+    without <- d[setdiff(names(d), "visits")]
+    expect_error(augment(fit, data = without), "the fit has the weights `visits`, which `data` does not give", fixed = TRUE)
+    expect_null(augment(fit, newdata = without)$.resid)
+    expect_equal(weights(fit), weights(glm), ignore_attr = TRUE)
+    given <- d$visits
+    fit <- fed_glm(stays ~ age + bmi, d, alice = "age", family = poisson, weights = given / 2)
+    expect_lt(largest(augment(fit, data = d)$.resid, residuals(glm) / sqrt(2)), 1e-8)
+    expect_error(augment(fit, data = d[1:5, ]), "the fit has the weights `given/2`", fixed = TRUE)
+    expect_equal(weights(fed_glm(cost ~ age + bmi, d, alice = "age")), rep(1, 300))
+    expect_error(weights(shared()), "a report does not hold")
+})
+
+test_that("the outcome of new rows is coded by the levels of the fit", {
+    need_programs()
+    d <- people()
+    d$state <- factor(ifelse(d$ill == 1, "ill", "well"), levels = c("well", "ill"))
+    folder <- tempfile("kept-")
+    fit <- fed_glm(state ~ age + bmi, d, alice = "age", family = binomial)
+    glm <- tight(state ~ age + bmi, data = d, family = binomial)
+    rows <- d[d$ill == 1, ][1:3, ]
+    expected <- residuals(glm)[rownames(rows)]
+    for (new in list(rows, droplevels(rows), transform(rows, state = as.character(state)))) {
+        expect_lt(largest(augment(fit, newdata = new)$.resid, expected), 1e-7)
+        expect_lt(largest(augment(fit, data = new)$.resid, expected), 1e-7)
+    }
+    expect_error(augment(fit, newdata = transform(rows, state = "dead")), "`state` has the level \"dead\", which no row of the fit had", fixed = TRUE)
+    # Text, of which the programs take the levels in the order of bytes: `well` is 1. A report says so in a note.
+    d$state <- as.character(d$state)
+    fit <- fed_glm(state ~ age + bmi, d, alice = "age", family = binomial, out = folder)
+    expect_lt(largest(augment(fit, newdata = d[rownames(rows), ])$.resid, -expected), 1e-7)
+    expect_lt(largest(augment(read_fedreg(folder), newdata = droplevels(rows))$.resid, -expected), 1e-7)
+})
+
 test_that("rows of a study can be given to a report", {
     rows <- data.frame(age = c(40, 70), female = c(TRUE, FALSE), bmi = 25, region = "east", stay_days = 3, readmitted = c(0, 1))
     given <- augment(shared(), data = rows)
