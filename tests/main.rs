@@ -3,6 +3,7 @@
 mod accountants;
 mod across;
 mod anova;
+mod extremes;
 mod imports;
 mod offsets;
 mod protocol;

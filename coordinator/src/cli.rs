@@ -232,6 +232,8 @@ fn finish(arguments: FinishArguments) -> Result<Exit, Failure> {
     overrides.study = of.or(overrides.study);
     let Some(config) = configured(&overrides)? else { return Ok(Exit::Done) };
     let (study, identity, address) = serving(&config, address.as_deref())?;
+    // Only the coordinator's own certificate may close a run.
+    identity.check_own_name(&study.head.coordinator.certificate)?;
     let asked = edge::finish(&address, &identity, &study.head.coordinator.certificate, study.digest());
     let (closed, sentence) = runtime()?.block_on(asked)?;
     output::print(&format!("{sentence}\n"))?;

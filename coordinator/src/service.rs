@@ -268,7 +268,12 @@ impl Run<'_> {
         loop {
             if let Some(exit) = self.register.verdict() {
                 let over = self.until.get_or_insert_with(|| {
-                    tracing::info!("the run has ended with code {}", exit.code());
+                    match self.register.ended().filter(|(ender, _)| *ender == Role::Coordinator) {
+                        Some((_, notice)) => {
+                            tracing::warn!("the run has ended with code {}: {}", exit.code(), notice.sentence);
+                        }
+                        None => tracing::info!("the run has ended with code {}", exit.code()),
+                    }
                     Instant::now() + FAREWELL
                 });
                 let told = self.job.study.method.parties.keys().all(|role| self.told.contains(role));

@@ -903,6 +903,30 @@ fn columns_that_a_model_needs_and_rows_that_cannot_be_used_are_found_by_check() 
 }
 
 #[test]
+fn a_table_of_which_no_batch_can_be_fitted_is_refused_by_check() {
+    let robust = "robust\n[model]\nfeatures = [\"a\", \"b\"]\n[outcome]\ncolumn = \"y\"\n[sites]\nbatch_rows = 20\n";
+    let world = World::of(&study(robust, false));
+    world.write("north.toml", "");
+    let rows = |b: fn(usize) -> usize| {
+        (0..40).fold("a,b,y\n".to_string(), |text, at| format!("{text}{},{},{}\n", at % 7, b(at), at % 5))
+    };
+    for (table, says) in [
+        (
+            "a,b,y\n1,2,3\n4,5,6\n".to_string(),
+            "no batch could be fitted: batch 0 (line 2 to line 3): expected at least 9",
+        ),
+        (rows(|_| 3), "no batch could be fitted: batch 0 (line 2 to line 21): "),
+    ] {
+        world.write("north.csv", &table);
+        let checked = command(&world, "north", &["check"]);
+        assert!(checked.status.code() == Some(65) && said(&checked).contains(says), "{}", said(&checked));
+    }
+    world.write("north.csv", &rows(|at| if at < 20 { 3 } else { at % 3 }));
+    let checked = command(&world, "north", &["check"]);
+    assert_eq!(checked.status.code(), Some(0), "one of two batches can be fitted: {}", said(&checked));
+}
+
+#[test]
 fn a_private_stream_sends_noise_for_records_that_cannot_be_used_and_for_persons_with_too_many() {
     let world = ledgers(&STREAM.replace("[sites]", "[rows]\nid = \"who\"\n[sites]"), 1.0);
     let mut text = String::from("who,a,y\n");

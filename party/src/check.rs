@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::job;
 use crate::output::Folder;
 use crate::party::Party;
+use crate::plain;
 pub use crate::show::{CheckFormat, size};
 use crate::store::Store;
 
@@ -109,6 +110,7 @@ pub fn check(role: Role, config: &Config, out: Option<&Path>) -> Result<Checked,
         Folder::prepare(out)?;
     }
     drop(Store::open(&config.state)?);
+    plain::writable(&config.ledger())?;
     let (rows, terms, run) = match study.guarantee {
         VerticalGuarantee::Plain => foresee_plain(party)?,
         VerticalGuarantee::Sealed(_) => sealed::foresee(party)?,

@@ -39,7 +39,8 @@ use crate::store::{Entry, Store};
 
 /// How long the keeper of the line to the coordinator has to give its own reason first.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a party tries to open its line to the dealer at most: all others are in the run and wait.
+/// How long a party tries to open its line to the dealer at most where that is the coordinator, which was there already: all others are
+/// in the run and wait.
 const DEALER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A session that is run over its line, or at the leader of several parties over those to all others.
@@ -443,7 +444,9 @@ impl Meeting<'_> {
         let party = self.job.party();
         let (address, name) = party.dealer()?;
         let Patience { wait, backoff, backoff_limit, .. } = self.job.patience;
-        let (begun, wait) = (Instant::now(), wait.min(DEALER_PATIENCE));
+        // A dealer apart from the coordinator may be started last.
+        let apart = self.job.study.head.dealer.is_some();
+        let (begun, wait) = (Instant::now(), if apart { wait } else { wait.min(DEALER_PATIENCE) });
         let mut pause = backoff;
         let mut complaints = Complaints::default();
         let identity = party.identity()?;
@@ -456,7 +459,12 @@ impl Meeting<'_> {
             if matches!(error, OpenError::Refused(_)) || begun.elapsed() + pause >= wait {
                 let waited = format!("the dealer at {address} is needed for the run");
                 let all = if self.job.study.is_of_several() { "all" } else { "both" };
-                return Err(error.in_vain(&waited, &format!("start {all} parties again")).into());
+                let first = if apart {
+                    "start it with `coordinator deal`, and the coordinator if it has ended; then "
+                } else {
+                    ""
+                };
+                return Err(error.in_vain(&waited, &format!("{first}start {all} parties again")).into());
             }
             complaints.note(&error);
             sleep(pause).await;

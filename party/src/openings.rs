@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fedreg_common::id::{Role, RunId};
 use fedreg_common::methods::vertical::prepare::Prepared;
-use fedreg_common::privacy::ledger::{Before, LedgerError, Opening, PersonDigester, PlainRun};
+use fedreg_common::privacy::ledger::{Before, ColumnSketch, LedgerError, Opening, PersonDigester, PlainRun};
 use fedreg_common::privacy::openings::{Account, NotOpened, Opens, RunAccount};
 
 use crate::config::Config;
@@ -37,11 +37,19 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     let certificate = |peer: Role| job.party().certificate(peer).map(str::to_string);
     let peers = job.study.others(job.role).into_iter().map(certificate).collect::<Result<Vec<_>, Failure>>()?;
     let (run, study) = (run.to_string(), job.study.digest().to_string());
+    // The coordinator names runs: one of which numbers are counted is over.
+    if ledger.counted_runs().contains(&run) {
+        return Err(LedgerError::RunExists { run }.into());
+    }
     let shown =
         PlainRun { run: run.clone(), data_set: data_set.clone(), persons, peers: peers.clone(), study: study.clone() };
     ledger.record_plain(&[shown])?;
+    let key = ledger.key()?;
+    let sketches = table.sketches().iter().map(|(name, sketch)| ColumnSketch::new(name, sketch, &key)).collect();
+    let told_by = job.study.head.rows.id.clone().unwrap_or_default();
+    let (numbers, rows_of, weighted, folds) = (0, None, None, Vec::new());
     let opening =
-        Opening { run, data_set, also, peers, study, numbers: 0, rows: None, weighted: None, folds: Vec::new() };
+        Opening { run, data_set, also, peers, study, numbers, rows: rows_of, weighted, folds, told_by, sketches };
     let data_set = config.data_set();
     Ok(Box::new(Bound { account: RunAccount::new(ledger, opening, rows), source, data_set }))
 }

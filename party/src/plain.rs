@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedreg_common::id::{Digest, RunId};
-use fedreg_common::privacy::ledger::{Before, Ledger, LedgerError, Opening, PersonDigests, PlainRun};
+use fedreg_common::privacy::ledger::{Before, Fewest, Ledger, LedgerError, Opening, PersonDigests, PlainRun};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -58,6 +58,18 @@ fn place(ledger: &Path) -> PathBuf {
     ledger::beside(ledger, "plain-runs")
 }
 
+/// Whether a run could be noted beside the place of a ledger: before a run, not in it.
+///
+/// # Errors
+/// There is a file of them that cannot be written.
+pub(crate) fn writable(ledger: &Path) -> Result<(), OutputError> {
+    let path = place(ledger);
+    match std::fs::OpenOptions::new().append(true).open(&path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(OutputError { path, source }),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Records a run: in the ledger, with the persons that `persons` finds under its key, or beside its place.
 ///
 /// # Errors
@@ -97,8 +109,20 @@ pub(crate) fn record(
 fn count(opened: &mut Ledger<LedgerFile>, line: PlainLine) -> Result<(), LedgerError> {
     let PlainLine { run, data_set, peers, study, numbers: Some(numbers), .. } = line else { return Ok(()) };
     let also = BTreeSet::new();
-    let opening = Opening { run, data_set, also, peers, study, numbers, rows: None, weighted: None, folds: Vec::new() };
-    let Ok(()) = opened.open_numbers(&opening, 0, |_| Ok::<(), Infallible>(()))?;
+    let opening = Opening {
+        run,
+        data_set,
+        also,
+        peers,
+        study,
+        numbers,
+        rows: None,
+        weighted: None,
+        folds: Vec::new(),
+        told_by: String::new(),
+        sketches: Vec::new(),
+    };
+    let Ok(()) = opened.open_numbers(&opening, Fewest::NONE, |_| Ok::<(), Infallible>(()))?;
     Ok(())
 }
 
@@ -142,7 +166,7 @@ pub(crate) fn before(ledger: &Path, data_set: &str) -> Before {
     // A run has a line for its beginning and one for its end, which counts.
     let runs: BTreeMap<String, u64> =
         lines.filter(|line| line.data_set == data_set).filter_map(|line| Some((line.run, line.numbers?))).collect();
-    let numbers = runs.values().sum();
+    let numbers = runs.values().fold(0, |sum: u64, numbers| sum.saturating_add(*numbers));
     Before { runs: runs.len() as u64, numbers, plain: numbers }
 }
 
@@ -256,6 +280,14 @@ mod tests {
         }
         assert_eq!(before(&home.ledger(), "hand"), Before { runs: 2, numbers: 320, plain: 320 });
         assert_eq!(before(&home.ledger(), "nothing"), Before::default());
+        let many = |run| {
+            format!(
+                "{{\"run\":\"{run}\",\"data_set\":\"hand\",\"data\":\"\",\"peers\":[],\"study\":\"\",\"numbers\":{}}}\n",
+                u64::MAX
+            )
+        };
+        std::fs::write(place(&home.ledger()), many("first") + &many("second")).unwrap();
+        assert_eq!(before(&home.ledger(), "hand").numbers, u64::MAX, "a file of any numbers is read");
     }
 
     #[test]

@@ -420,7 +420,14 @@ impl Work for Predict {
         let frame = job.party().new_rows(&self.model)?;
         let table = NewRows::new(Arc::clone(study), *role, self.model.clone(), frame)?;
         let (file, rows) = (config.source(), table.rows());
-        for (column, unusable) in table.unusable() {
+        let (columns, functions) = table.unusable_by_kind();
+        for (function, unusable) in functions {
+            let what = "the function has no value there, or the fit did not have the level: no score";
+            tracing::warn!(
+                "{file}: `{function}` of the formula cannot be computed in {unusable} of {rows} rows: {what}"
+            );
+        }
+        for (column, unusable) in columns {
             let what = "a missing value, or a level that the fit did not have: no score";
             tracing::warn!("{file}: column `{column}` has in {unusable} of {rows} rows {what}");
         }

@@ -18,6 +18,7 @@ use fedreg_common::id::Role;
 use fedreg_common::methods::vertical::message::Message;
 use fedreg_common::privacy::release::Released;
 use prost::Message as _;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -162,7 +163,9 @@ impl Link for GrpcLink {
     }
 
     fn send(&mut self, message: Released<Message>) {
-        self.order(Order::Message(message));
+        if let Some(line) = &self.line {
+            line.say(message);
+        }
     }
 
     async fn recv(&mut self) -> Event<Message> {
@@ -277,12 +280,22 @@ impl Drop for Serving {
 /// One connection's stream in both directions.
 struct Line {
     orders: mpsc::UnboundedSender<Order>,
+    /// Messages that are still to be written: a peer that asks for one again and again, and reads nothing, gets it once.
+    waiting: Waiting,
     writer: JoinHandle<()>,
     inbound: Streaming<Frame>,
     decoder: Decoder,
     alive: Instant,
     /// Keeps the connection of a line that we dialled.
     _channel: Option<Channel>,
+}
+
+/// Messages by their run and their place in it.
+type Waiting = Arc<Mutex<BTreeSet<([u8; 16], u64)>>>;
+
+fn place(message: &Released<Message>) -> ([u8; 16], u64) {
+    let header = &message.value().header;
+    (header.run.0, header.sequence)
 }
 
 enum Order {
@@ -292,6 +305,12 @@ enum Order {
 }
 
 impl Line {
+    fn say(&self, message: Released<Message>) {
+        if self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(place(&message)) {
+            self.order(Order::Message(message));
+        }
+    }
+
     fn order(&self, order: Order) {
         // Fails when the writer has seen the connection break, which the next `recv` says.
         let _ = self.orders.send(order);
@@ -360,12 +379,15 @@ impl Line {
     ) -> Line {
         let (orders, ordered) = mpsc::unbounded_channel();
         let meter = Arc::clone(meter);
+        let waiting = Waiting::default();
+        let written = Arc::clone(&waiting);
         let writer = tokio::spawn(async move {
             // Fails only when the connection is gone, which the reading side notices too.
-            let _ = write(ordered, out, wrap, &meter).await;
+            let _ = write(ordered, &written, out, wrap, &meter).await;
         });
         Line {
             orders,
+            waiting,
             writer,
             inbound,
             decoder: Decoder::new(Limits::default()),
@@ -377,6 +399,7 @@ impl Line {
 
 async fn write<T>(
     mut orders: mpsc::UnboundedReceiver<Order>,
+    waiting: &Waiting,
     out: mpsc::Sender<T>,
     wrap: fn(Frame) -> T,
     meter: &Meter,
@@ -393,11 +416,13 @@ async fn write<T>(
         };
         match order {
             Order::Message(message) => {
+                let written = place(&message);
                 for frame in frames(message) {
                     let bytes = frame.encoded_len() as u64;
                     out.send(wrap(frame)).await?;
                     meter.wrote(bytes);
                 }
+                waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&written);
             }
             Order::Frame(kind) => out.send(frame(kind)).await?,
             Order::Close => return Ok(()),

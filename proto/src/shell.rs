@@ -62,6 +62,8 @@ pub fn run_as<C: Subcommand, F: Error>(
         }
     };
     telemetry::init(log);
+    #[cfg(unix)]
+    take_file_limit_as_an_error();
     work(command, output::call(name, arguments)).unwrap_or_else(|failure| {
         telemetry::last_words(who, &output::chain(&failure));
         exit(&failure)
@@ -88,6 +90,20 @@ pub fn configured<T: Serialize>(config: T, print: bool) -> Result<Option<T>, Out
         output::print(&files::print(&config))?;
     }
     Ok(Some(config).filter(|_| !print))
+}
+
+/// Where the system limits the size of files (`ulimit -f`), it ends a process that goes beyond it by SIGXFSZ, unless the process takes the
+/// signal: then writing fails, as on a full disk, which is told.
+#[cfg(unix)]
+fn take_file_limit_as_an_error() {
+    use tokio::signal::unix::{SignalKind, signal};
+    /// SIGXFSZ, on Linux and macOS alike.
+    const FILE_LIMIT: i32 = 25;
+    // The handler outlives the runtime. Where there is none the signal ends the process, as before.
+    if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
+        let _entered = runtime.enter();
+        let _ = signal(SignalKind::from_raw(FILE_LIMIT));
+    }
 }
 
 /// A runtime for connections.

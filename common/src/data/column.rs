@@ -325,7 +325,7 @@ impl ColumnBuilder {
             Kind::Unknown { .. } | Kind::Numeric { .. } | Kind::Boolean { .. } | Kind::Text(_) => {}
         }
         match read(cell, &self.marks) {
-            Cell::Number(value) => self.number(value, place),
+            Cell::Number(value) => self.push(value, place),
             Cell::Missing => {
                 self.missing();
                 Ok(())
@@ -355,13 +355,29 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends a number.
+    /// Appends a number of a typed file; one that is declared to mark a missing value is missing.
     ///
     /// # Errors
     ///
     /// A number that is not finite, or a column that holds something else.
     #[inline]
     pub fn number(&mut self, value: f64, place: Place) -> Result<(), DataError> {
+        match self.kind {
+            // Levels come before what marks a missing value.
+            Kind::Declared { .. } => {}
+            Kind::Unknown { .. } | Kind::Numeric { .. } | Kind::Boolean { .. } | Kind::Text(_) | Kind::Numbers(_) => {
+                if self.marks.names_number(value) {
+                    self.missing();
+                    return Ok(());
+                }
+            }
+        }
+        self.push(value, place)
+    }
+
+    /// The same of a number that marks nothing.
+    #[inline]
+    fn push(&mut self, value: f64, place: Place) -> Result<(), DataError> {
         if let Kind::Numbers(values) = &mut self.kind {
             values.push(if value.is_finite() { value } else { f64::NAN });
             return Ok(());
@@ -411,8 +427,9 @@ impl ColumnBuilder {
     /// A number that is not finite, or a column that holds something else.
     pub fn numbers(&mut self, numbers: &[f64], first: u64) -> Result<(), DataError> {
         // All of them are looked at, which takes less time than to stop at one.
-        let finite = numbers.iter().fold(true, |finite, number| finite & number.is_finite());
-        if let (Kind::Numeric { values, .. } | Kind::Numbers(values), true) = (&mut self.kind, finite) {
+        let usual =
+            !self.marks.has_numbers() && numbers.iter().fold(true, |finite, number| finite & number.is_finite());
+        if let (Kind::Numeric { values, .. } | Kind::Numbers(values), true) = (&mut self.kind, usual) {
             values.extend_from_slice(numbers);
             return Ok(());
         }
@@ -591,6 +608,12 @@ fn with_point(cell: &[u8]) -> Option<String> {
     Some(text)
 }
 
+/// The number that a word is, with a comma for its decimals or a point.
+pub(super) fn number(word: &[u8], comma: bool) -> Option<f64> {
+    let text = if comma { with_point(word)? } else { std::str::from_utf8(word).ok()?.to_owned() };
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
 #[inline]
 fn read(cell: &[u8], marks: &Marks) -> Cell {
     let cell = trimmed(cell);
@@ -682,7 +705,8 @@ mod tests {
 
     #[test]
     fn a_mixture_is_refused_with_both_places_in_either_order() {
-        let hint = "write one kind, and leave cells empty or write NA where a value is missing";
+        let hint = "write one kind, and leave cells empty or write NA where a value is missing; of a column of classes name them in the \
+                    study file: `levels` under [columns.NAME]";
         assert_eq!(
             message(&["1", "2", "abc"]),
             format!("column `x` mixes numbers (first at line 2) and text (first `abc` at line 4); {hint}")
@@ -758,6 +782,35 @@ mod tests {
         let mut declared = ColumnBuilder::with_levels("x", &strings(&["a", "b"])).unwrap().marked(&marks);
         declared.cell(b".", Place::Line(2)).unwrap();
         assert!(declared.finish().unwrap().values.is_missing(0));
+    }
+
+    #[test]
+    fn a_declared_word_that_is_a_number_marks_that_number_where_cells_are_no_text() {
+        let typed = |words: &[&str], decimal: &str, cells: &[f64], all: bool| {
+            let mut builder = ColumnBuilder::new("x").marked(&Marks::new(&strings(words), Some(decimal)).unwrap());
+            match all {
+                true => builder.numbers(cells, 1).unwrap(),
+                false => {
+                    (1..).zip(cells).for_each(|(row, cell)| builder.number(*cell, Place::Row(row)).unwrap());
+                }
+            }
+            numbers(builder.finish().unwrap().values)
+        };
+        for all in [false, true] {
+            let values = typed(&["-9", "n/a", "0"], ".", &[1.0, -9.0, -9.5, -0.0, 2.0], all);
+            assert_eq!(values, [Some(1.0), None, Some(-9.5), None, Some(2.0)]);
+            assert_eq!(typed(&["-9,5"], ",", &[1.0, -9.5], all), [Some(1.0), None]);
+        }
+        // Text is compared as text.
+        let values = marked(&["-9"], ".", &["1", "-9", "-9.0"]).unwrap();
+        assert_eq!(numbers(values), [Some(1.0), None, Some(-9.0)]);
+        let marks = Marks::new(&strings(&["2"]), None).unwrap();
+        let mut declared = ColumnBuilder::with_levels("x", &strings(&["1", "2"])).unwrap().marked(&marks);
+        declared.number(2.0, Place::Row(1)).unwrap();
+        assert!(!declared.finish().unwrap().values.is_missing(0), "levels come first");
+        let mut lenient = ColumnBuilder::lenient_numbers("x").marked(&marks);
+        lenient.numbers(&[2.0, 3.0], 1).unwrap();
+        assert_eq!(numbers(lenient.finish().unwrap().values), [None, Some(3.0)]);
     }
 
     #[test]

@@ -472,7 +472,7 @@ fn mixed_hint(text: &str) -> String {
             "; if `{0}` marks one, declare it: na_values = [\"{0}\"] in the private file, --na-values as a flag",
             text.trim()
         ),
-        false => String::new(),
+        false => "; of a column of classes name them in the study file: `levels` under [columns.NAME]".to_owned(),
     }
 }
 
@@ -506,7 +506,7 @@ pub(crate) fn shown_written(name: &str) -> String {
 /// Text from a file as it may be shown on a terminal: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 40;
-    let mut out: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    let mut out = shown_written(&text.chars().take(MOST).collect::<String>());
     if text.chars().nth(MOST).is_some() {
         out.push('…');
     }

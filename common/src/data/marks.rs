@@ -1,6 +1,6 @@
 //! How a file writes what is missing, and its decimals.
 
-use super::column::{is_missing, trimmed};
+use super::column::{is_missing, number, trimmed};
 use super::error::shown;
 
 /// Most words for a missing value, so that looking them up costs nothing beside reading a cell.
@@ -8,10 +8,13 @@ const MOST: usize = 100;
 
 /// What marks a missing value beside an empty cell and `NA`, and whether decimals have a comma.
 ///
-/// The words are compared as text, without the white space around them: `-9` marks `-9` and not `-9.0`.
+/// The words are compared as text, without the white space around them: `-9` marks `-9` and not `-9.0`. A table whose cells are numbers and
+/// no text holds neither: there the number marks a missing value that the word is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks {
     missing: Vec<Vec<u8>>,
+    /// The bits of the numbers among the words.
+    numbers: Vec<u64>,
     comma: bool,
 }
 
@@ -50,7 +53,8 @@ impl Marks {
         let mut words: Vec<Vec<u8>> = missing.iter().map(|word| word.trim().as_bytes().to_vec()).collect();
         words.sort();
         words.dedup();
-        Ok(Marks { missing: words, comma })
+        let numbers = words.iter().filter_map(|word| number(word, comma)).map(bits).collect();
+        Ok(Marks { missing: words, numbers, comma })
     }
 
     /// Whether a cell stands for a missing value.
@@ -64,8 +68,25 @@ impl Marks {
         !self.missing.is_empty() && self.missing.iter().any(|word| word == trimmed(cell))
     }
 
+    /// Whether numbers of a typed table can stand for a missing value.
+    #[inline]
+    pub(super) fn has_numbers(&self) -> bool {
+        !self.numbers.is_empty()
+    }
+
+    /// Whether a number of a typed table is one of the declared words.
+    #[inline]
+    pub(super) fn names_number(&self, value: f64) -> bool {
+        self.has_numbers() && self.numbers.contains(&bits(value))
+    }
+
     /// Whether decimals have a comma.
     pub(super) fn comma(&self) -> bool {
         self.comma
     }
+}
+
+/// One for both zeros.
+fn bits(value: f64) -> u64 {
+    (value + 0.0).to_bits()
 }

@@ -20,6 +20,7 @@ mod marks;
 pub mod matching;
 pub mod outcome;
 mod rows;
+pub mod sketch;
 pub mod syntax;
 
 use std::fmt;

@@ -16,7 +16,9 @@ pub(super) fn of_parties(study: &Study<Vertical>) -> Vec<String> {
                 "so each party knows already that these persons are in all tables".to_string(),
             ],
             None => vec![
-                "no match: the parties have selected the same people beforehand, and brought their rows into one order"
+                "no match, and no identifiers: the parties have selected the same people beforehand, and brought their rows into one order. Nothing \
+                 checks that order: where it differs between tables the result is wrong, without an error (`rows.id` names a column of \
+                 identifiers, by which rows are lined up and compared)"
                     .to_string(),
             ],
         };

@@ -580,7 +580,7 @@ impl View<'_> {
                  before a column leaves; a party may loosen those for its own rows, and its report then says so"
                     .to_string(),
                 "repeated runs: every table tells something more about the same rows, and the difference between two runs is the table of the rows \
-                 between them. Each party's ledger counts what opened and refuses"
+                 between them, and of the values that were changed. Each party's ledger counts what opened and refuses"
                     .to_string(),
             ],
             VerticalGuarantee::Private(terms) => {

@@ -65,7 +65,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::error::LedgerError;
 pub use self::filter::Checkpoint;
-pub use self::openings::{Before, Opening, TableRows};
+pub use self::openings::{Before, ColumnSketch, Fewest, Opening, TableRows};
 pub use self::persons::{PersonDigester, PersonDigests, canonical_id, keyed};
 pub use self::state::{Account, BoundsChange, Unreleased};
 use self::state::{Entry, Run, State};

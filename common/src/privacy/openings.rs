@@ -1,6 +1,6 @@
 //! What a party lets open without noise, counted over all its runs before it leaves.
 
-use super::ledger::{Before, Ledger, LedgerError, Opening, Storage, TableRows, keyed};
+use super::ledger::{Before, Fewest, Ledger, LedgerError, Opening, Storage, TableRows, keyed};
 use crate::data::align::Mask;
 use crate::secure::open::{Limits, Refusal};
 
@@ -21,6 +21,8 @@ pub struct Opens<'a> {
     pub folds: Option<&'a [u32]>,
     /// The party's limits.
     pub limits: &'a Limits,
+    /// What the limits ask of rows and values that two tables do not have in common.
+    pub apart: Fewest,
 }
 
 impl Opens<'_> {
@@ -28,10 +30,10 @@ impl Opens<'_> {
         self.limits.opened(before.earlier(), self.numbers, self.rows, self.columns).map(drop)
     }
 
-    /// Rows that two tables of one data set must differ by, if they differ.
-    fn least(&self) -> u64 {
+    /// What two tables of one data set must differ by, if they differ: the difference is a table too.
+    fn fewest(&self) -> Fewest {
         let columns = self.columns[0].saturating_add(self.columns[1]);
-        columns.saturating_mul(self.limits.rows_per_column)
+        Fewest { rows: columns.saturating_mul(self.limits.rows_per_column).max(self.apart.rows), ..self.apart }
     }
 }
 
@@ -104,12 +106,12 @@ impl<S: Storage> RunAccount<S> {
 impl<S: Storage> Account for RunAccount<S> {
     fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
         self.prepare(opens);
-        Ok(self.ledger.may_open(&self.opening, opens.least(), |before| opens.allowed(before))??)
+        Ok(self.ledger.may_open(&self.opening, opens.fewest(), |before| opens.allowed(before))??)
     }
 
     fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
         self.prepare(opens);
-        Ok(self.ledger.open_numbers(&self.opening, opens.least(), |before| opens.allowed(before))??)
+        Ok(self.ledger.open_numbers(&self.opening, opens.fewest(), |before| opens.allowed(before))??)
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Nested {
     pub f: Option<Test>,
     /// Twice the difference of the log-likelihoods.
     pub likelihood_ratio: Option<Test>,
+    /// Why there is no test, where there is none.
+    pub reason: Option<&'static str>,
 }
 
 /// Tests a fit against a larger one, of the same outcome and the same rows, whose terms contain its own.
@@ -121,12 +123,8 @@ pub fn nested(smaller: Fitted<'_>, larger: Fitted<'_>) -> Result<Nested, Hypothe
     let (Some(deviance), Some(of_larger)) = (a.deviance, b.deviance) else {
         return apart("a report has no deviance".to_string());
     };
-    if let (Some(null), Some(of_null)) = (a.null_deviance, b.null_deviance)
-        && !((null - of_null).abs() <= SAME * null.abs().max(of_null.abs()))
-    {
-        return apart(format!(
-            "their null models have deviances {null} and {of_null}: the outcome, offset, weights or rows differ"
-        ));
+    if let Some(how) = differ(a, b, smaller.family) {
+        return apart(format!("{how}: the outcome, offset, weights or rows differ"));
     }
     let named = |fit: Fitted<'_>| -> Vec<(String, Role)> {
         let estimated = fit.coefficients.iter().filter(|row| row.estimate.is_some());
@@ -159,7 +157,41 @@ pub fn nested(smaller: Fitted<'_>, larger: Fitted<'_>) -> Result<Nested, Hypothe
         (Family::Binomial | Family::Poisson, ..) => Some(fall),
     };
     let likelihood_ratio = ratio.and_then(|ratio| Test::chi_square(ratio.max(0.0), df));
-    Ok(Nested { terms, deviance: fall, f, likelihood_ratio })
+    let reason = match (f, likelihood_ratio) {
+        (None, None) if df_larger < 1 => Some(NOTHING_LEFT),
+        (None, None) => Some("a statistic of the test is not finite, or a report lacks what it is made of"),
+        (Some(_), _) | (_, Some(_)) => None,
+    };
+    Ok(Nested { terms, deviance: fall, f, likelihood_ratio, reason })
+}
+
+/// Why there is no test against a fit with as many coefficients as rows.
+const NOTHING_LEFT: &str =
+    "the larger fit has as many coefficients as rows, so that nothing is left over to estimate the dispersion from";
+
+/// How two fits are told to be of different data. Null models are the same only where both fits have an intercept, or neither has.
+fn differ(a: &Statistics, b: &Statistics, family: StatedFamily) -> Option<String> {
+    let apart = |one: f64, other: f64, size: f64| !((one - other).abs() <= SAME * size);
+    let with_intercept = |of: &Statistics| of.df_null.map(|df| df < of.nobs as i64);
+    if with_intercept(a) == with_intercept(b) {
+        let (null, of_null) = (a.null_deviance?, b.null_deviance?);
+        return apart(null, of_null, null.abs().max(of_null.abs()))
+            .then(|| format!("their null models have deviances {null} and {of_null}"));
+    }
+    // What is left of a likelihood without the coefficients: that of a perfect fit, or of weights alone.
+    let (one, other) = (constant(a, family)?, constant(b, family)?);
+    let size = one.abs().max(other.abs()).max(a.nobs as f64);
+    apart(one, other, size).then(|| format!("what their likelihoods have beside the coefficients is {one} and {other}"))
+}
+
+/// The part of a log-likelihood that depends on the outcome and the weights alone.
+fn constant(of: &Statistics, family: StatedFamily) -> Option<f64> {
+    let (log_lik, deviance, rows) = (of.log_lik?, of.deviance?, of.nobs as f64);
+    let constant = match family.base() {
+        Family::Gaussian => log_lik + 0.5 * rows * (deviance / rows).ln(),
+        Family::Binomial | Family::Poisson => log_lik + 0.5 * deviance,
+    };
+    constant.is_finite().then_some(constant)
 }
 
 /// A Wald test of linear hypotheses.
@@ -345,6 +377,9 @@ impl fmt::Display for Nested {
         }
         if let Some(test) = &self.likelihood_ratio {
             writeln!(f, "Likelihood-ratio test:  {}", said(test))?;
+        }
+        if let Some(reason) = self.reason {
+            writeln!(f, "No test: {reason}")?;
         }
         Ok(())
     }

@@ -219,7 +219,8 @@ impl Report {
             return self;
         }
         self.coefficients = self.coefficients.into_iter().map(|row| row.with_ratio(self.family)).collect();
-        self.measures = match self.noised() {
+        // Where the rounds ended before the maximum, the deviance is of no fit that a test could be about.
+        self.measures = match self.noised() || self.termination == Termination::MaxRounds {
             true => Measures::default(),
             false => Measures::of(&self.statistics, self.family),
         };
@@ -452,7 +453,7 @@ pub struct PathPoint {
     /// The penalty weight.
     #[serde(deserialize_with = "number_or_null")]
     pub lambda: f64,
-    /// Coefficients that are not zero.
+    /// Coefficients that are not zero, of those listed here: in a party's own report of a plain path its own alone, in the merged one all.
     pub df: u64,
     /// Deviance at the solution.
     #[serde(deserialize_with = "number_or_null")]

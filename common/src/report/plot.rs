@@ -31,6 +31,8 @@ const LABEL: usize = 30;
 pub(crate) const MOST_ROWS: usize = 60;
 /// Farthest that the axis of the coefficient picture reaches, in standard errors.
 const FARTHEST: f64 = 12.0;
+/// Length of the arrow that stands for an estimate beyond the axis.
+const ARROW: f64 = 9.0;
 /// Lines on a path that get a name.
 const NAMED_LINES: usize = 14;
 /// The name of an axis of penalties.
@@ -74,22 +76,39 @@ pub(crate) fn coefficients(rows: &[Coefficient], parties: Option<Colours<'_>>) -
                 g class=(parties.map_or("single", |colours| colours.class(row.party))) {
                     title { (visible(&row.term)) ": " (value) ", " (single(Some(t), 4)) " standard errors from zero" }
                     (row_label(&row.term, labels, y))
-                    @if t - half < reach && t + half > -reach {
-                        line.interval x1=(px(x.within(t - half))) x2=(px(x.within(t + half))) y1=(px(y)) y2=(px(y)) {}
+                    @if let Some((from, to)) = line((t, half), reach, &x) {
+                        line.interval x1=(px(from)) x2=(px(to)) y1=(px(y)) y2=(px(y)) {}
                     }
                     @if t.abs() <= reach {
                         circle.point cx=(px(x.at(t))) cy=(px(y)) r="4" {}
                     } @else {
                         // Beyond the axis: an arrow at its end, the size of the statistic inside.
-                        @let (tip, back, anchor) = if t > 0.0 { (x1 - 1.0, -9.0, "end") } else { (x0 + 1.0, 9.0, "start") };
+                        @let (tip, back, anchor) = if t > 0.0 { (x1 - 1.0, -ARROW, "end") } else { (x0 + 1.0, ARROW, "start") };
                         path.point d=(format!("M{} {} l{back} -5 v10 z", px(tip), px(y))) {}
-                        text.beyond x=(px(tip + 1.5 * back)) y=(px(y + 4.0)) text-anchor=(anchor) { (single(Some(t), 3)) }
+                        text.beyond x=(px(tip + 1.5 * back)) y=(px(y + 4.0)) text-anchor=(anchor) { (beyond(t)) }
                     }
                     text.value x=(px(WIDTH - 4.0)) y=(px(y + 4.0)) text-anchor="end" { (value) }
                 }
             }
         }
     })
+}
+
+/// The size of a statistic that lies beyond the axis.
+fn beyond(t: f64) -> String {
+    single(Some(t), 3)
+}
+
+/// From where to where the line of an interval runs; none where nothing of it can be seen. It ends before an arrow and its number.
+fn line((t, half): (f64, f64), reach: f64, x: &Scale) -> Option<(f64, f64)> {
+    let (from, to) = (x.within(t - half), x.within(t + half));
+    let room = 1.0 + 1.5 * ARROW + beyond(t).chars().count() as f64 * CHARACTER + 3.0;
+    let (from, to) = match t.abs() <= reach {
+        true => (from, to),
+        false if t > 0.0 => (from, to.min(x.at(reach) - room)),
+        false => (from.max(x.at(-reach) + room), to),
+    };
+    (from < to).then_some((from, to))
 }
 
 /// `estimate [low, high]` with three significant digits of half the interval's width.
@@ -670,5 +689,24 @@ fn label_width<'a>(terms: impl Iterator<Item = &'a str>) -> f64 {
 fn row_label(term: &str, right: f64, y: f64) -> Markup {
     html! {
         text.label x=(px(right)) y=(px(y + 4.0)) text-anchor="end" { (shortened(term, LABEL)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_an_interval_ends_before_the_number_of_an_estimate_beyond_the_axis() {
+        let x = Scale::new((-12.0, 12.0), (100.0, 340.0));
+        assert_eq!(line((3.0, 2.0), 12.0, &x), Some((x.at(1.0), x.at(5.0))));
+        // An arrow of 9, a gap, and `12.5`.
+        let (from, to) = line((12.5, 6.0), 12.0, &x).unwrap();
+        assert!(from == x.at(6.5) && to < 340.0 - 14.5 - 4.0 * CHARACTER, "{from} {to}");
+        let (from, to) = line((-12.5, 6.0), 12.0, &x).unwrap();
+        assert!(to == x.at(-6.5) && from > 100.0 + 14.5 + 5.0 * CHARACTER, "{from} {to}");
+        // All that reaches in lies under the number.
+        assert_eq!(line((13.0, 1.96), 12.0, &x), None);
+        assert_eq!(line((30.0, 1.96), 12.0, &x), None);
     }
 }

@@ -378,6 +378,19 @@ min 0.5207    21    3000 220      10
 }
 
 #[test]
+fn a_path_of_own_coefficients_says_whose_it_counts() {
+    let mut report = with_path();
+    for point in report.path.iter_mut().flatten() {
+        point.coefficients.retain(|row| row.party == Role::Alice);
+    }
+    let shown = text(&report);
+    assert!(shown.contains("\nPath of 30 values of lambda; Df counts the coefficients of alice alone:\n"), "{shown}");
+    let line = "\nMeasure: Mean-Squared Error\nNonzero counts the coefficients of alice alone\n";
+    assert!(shown.contains(line), "{shown}");
+    assert!(html(&report).contains("df counts the coefficients of alice alone that are not zero"));
+}
+
+#[test]
 fn terms_and_sentences_cannot_move_a_terminal_or_break_a_line() {
     let mut report = diabetes();
     report.coefficients[1].term = "a\u{1b}[2Jge\r\nx".into();

@@ -461,7 +461,8 @@ fn same(first: &Order, other: &Order) -> bool {
 fn check_several(shape: &SeveralShape, who: &str) -> Result<(), Refusal> {
     let (parties, all) = (shape.columns().len(), shape.all());
     for (place, columns) in shape.columns().iter().enumerate() {
-        let others = all - columns - parties;
+        // Where the sum of all is too large for a number, one of them is too large for a table.
+        let others = all.saturating_sub(*columns).saturating_sub(parties);
         let left = if place == 0 { [*columns, others] } else { [others, *columns] };
         let SeveralShape { width, bits, rows, .. } = *shape;
         check(&Shape { width, bits, rows, left: left[0], right: left[1] }, who)?;

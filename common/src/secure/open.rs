@@ -348,6 +348,34 @@ impl Limits {
         Some(above.max(self.differing(numbers)).max(self.level_rows))
     }
 
+    /// Rows of which a part of the table must have at least, for the limits of a column to hold of the part if it is like the whole: a part
+    /// opens where two tables differ by its rows. At most all rows, if the limits hold of the whole.
+    pub fn part<'a>(
+        &self,
+        columns: impl Iterator<Item = (&'a str, &'a [f64])>,
+        weights: Option<&[f64]>,
+        numbers: Numbers,
+    ) -> u64 {
+        let columns: Vec<(&str, &[f64])> = columns.collect();
+        let share = |needed: f64, whole: f64| if needed > 0.0 { needed / whole } else { 0.0 };
+        let of = |(_, values): &(&str, &[f64])| {
+            let bits = self.entropy_bits * numbers.products as f64;
+            let rows = weights.map_or(values.len() as u64, effective_rows);
+            let needed = match rarer_value(values, weights) {
+                Some(rarer) => share(bits, entropy(rows, rarer)).max(share(self.level_rows as f64, rarer as f64)),
+                None => {
+                    let constant = values.iter().all(|value| *value == values[0]);
+                    let differ = beside_majority(values, weights).filter(|_| !constant);
+                    let few = few_values(values, weights).filter(|(different, _)| *different > 1);
+                    let sparse = differ.map_or(0.0, |differ| share(self.differing(numbers) as f64, differ as f64));
+                    sparse.max(few.map_or(0.0, |(_, entropy)| share(bits, entropy)))
+                }
+            };
+            (rows as f64 * needed).ceil()
+        };
+        columns.par_iter().map(of).reduce(|| 0.0, f64::max) as u64
+    }
+
     /// Rows that must differ from a value of a column which more than half of the rows have; none where the party asks for no
     /// [`Limits::level_rows`] either.
     pub fn differing(&self, numbers: Numbers) -> u64 {

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 use nalgebra::DMatrix;
 
+use crate::data::sketch::mixed;
+
 /// Most different values of a column that is looked at together with others.
 const FEW: usize = 16;
 
@@ -229,12 +231,4 @@ fn has_few(column: &[f64]) -> bool {
 
 fn bits_of(flags: impl Iterator<Item = bool>) -> u64 {
     flags.enumerate().fold(0, |bits, (at, flag)| bits | u64::from(flag) << at)
-}
-
-/// A bijection that spreads what differs in few bits over all of them (Stafford's thirteenth variant of the finisher of MurmurHash3).
-fn mixed(mut bits: u64) -> u64 {
-    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }

@@ -22,6 +22,8 @@ use crate::study::{Sites, Study};
 const REMEMBERED: usize = 1024;
 /// Rejections per site that the report names; more are counted.
 const NAMED: usize = 20;
+/// How a sentence about another study file begins.
+const DIFFERS: &str = "its study file differs in: ";
 /// Repeats that the report names.
 const REPEATS: usize = 1000;
 /// Longest reason of a site that is printed.
@@ -601,12 +603,7 @@ impl Hub {
         };
         if let Some(refusal) = refusal {
             if !differing.is_empty() && self.over.is_none() {
-                let sentence = format!("its study file differs in: {}", differing.join(", "));
-                let from = name.to_string();
-                // Not kept: with the right file it may come back.
-                if !self.rejections.iter().any(|known| known.from == from && known.reason == sentence) {
-                    self.rejections.push(Rejection { from, reason: sentence });
-                }
+                self.name_differing(name, &differing);
             }
             acts.push(Act::Say(line, refusal));
             acts.push(Act::Close(line));
@@ -740,6 +737,19 @@ impl Hub {
             position.bytes = position.bytes.saturating_add(body.bytes());
             position.remember(body.digest().to_string());
         }
+    }
+
+    /// Says in what a site's study file differs, in place of what it differed in before. Not kept: with the right file the site may
+    /// come back.
+    fn name_differing(&mut self, name: &str, differing: &[String]) {
+        let named: Vec<&str> = differing.iter().take(NAMED).map(String::as_str).collect();
+        let more = match differing.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        self.rejections.retain(|known| known.from != name || !known.reason.starts_with(DIFFERS));
+        let reason = format!("{DIFFERS}{}{more}", named.join(", "));
+        self.rejections.push(Rejection { from: name.to_string(), reason });
     }
 
     /// Names something that is not accepted; with a number, the number is used up.

@@ -387,6 +387,27 @@ fn another_study_or_version_is_refused_and_the_others_go_on() {
 }
 
 #[test]
+fn a_site_that_joins_again_and_again_with_other_studies_is_named_once_and_in_few_words() {
+    let study = study_with(2, "[sites]\nquorum = 1\n");
+    let mut hub = hub(&study);
+    for line in 1..200_u64 {
+        hub.open(line, "w0");
+        let mut keys = study.key_digests();
+        keys.extend((0..300).map(|key| (format!("zz {line} {key}"), study.digest())));
+        hub.hear(line, ToHub::Join(Join { version: VERSION, instance: [1; 16], keys }));
+    }
+    hub.open(300, "w1");
+    hub.hear(300, join(&study, 1));
+    hub.hear(300, contribution(&study, 0, piece(1, 0.0)));
+    hub.deadline();
+    let rejected = hub.report().unwrap().consolidation.unwrap().rejected;
+    let of_w0: Vec<_> = rejected.iter().filter(|rejected| rejected.from == "w0").collect();
+    assert_eq!(of_w0.len(), 1, "{of_w0:?}");
+    assert!(of_w0[0].reason.starts_with("its study file differs in: zz 199 0, "), "{of_w0:?}");
+    assert!(of_w0[0].reason.ends_with(" more") && of_w0[0].reason.len() < 1000, "{of_w0:?}");
+}
+
+#[test]
 fn a_site_that_speaks_before_it_joins_or_sends_no_message_at_all_is_out() {
     let study = study_with(2, "[sites]\nquorum = 1\n");
     let mut hub = joined(&study, 1);

@@ -52,6 +52,15 @@ pub struct Search {
     pub suggested: Option<Suggestion>,
 }
 
+/// What a norm does that is suggested.
+const SHORTENED: &str = " Rows beyond a `row_norm` are shortened, which biases coefficients, and no interval contains that: the error counts it for \
+                         normal rows of the declared mean square; rows with longer tails have more of it.";
+
+/// A percentage with a digit after the point, or two where there is little.
+fn percent(value: f64) -> String {
+    if value < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") }
+}
+
 /// Settings with the error that is expected of them.
 pub(crate) type Candidate = (f64, BTreeMap<String, f64>);
 
@@ -163,11 +172,12 @@ impl Suggestion {
     /// The suggestion in a sentence.
     pub fn text(&self) -> String {
         let settings: Vec<String> = self.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        let shortens = self.settings.keys().any(|key| key.ends_with(".row_norm"));
+        let shortened = if shortens { SHORTENED } else { "" };
+        let [error, now] = [self.relative_error, self.relative_error_now].map(|error| percent(100.0 * error));
         format!(
-            "Suggested, from the same assumptions: {}. Expected error {:.1} % in place of {:.1} %.\n",
+            "Suggested, from the same assumptions: {}. Expected error {error} % in place of {now} %.{shortened}\n",
             settings.join(", "),
-            100.0 * self.relative_error,
-            100.0 * self.relative_error_now
         )
     }
 }

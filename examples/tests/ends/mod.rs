@@ -157,7 +157,8 @@ fn a_run_that_waits_for_others_is_closed_with_the_quorum_that_came_and_says_how_
     assert!(text.contains("quorum 2 of 3: 2 ready; ") && text.contains(" s left"), "{text}");
     let stranger = finish("north");
     assert!(
-        stranger.status.code() == Some(75) && said(&stranger).contains("only the certificate of coordinator"),
+        stranger.status.code() == Some(77)
+            && said(&stranger).contains("is for 'north', but the study calls this party"),
         "{}",
         said(&stranger)
     );

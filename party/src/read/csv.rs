@@ -65,6 +65,7 @@ impl Table {
             (&b"PK\x03\x04"[..], "this is a ZIP archive or an Excel workbook; export it as CSV"),
             (b"\x1f\x8b", "the file is compressed; unpack it first"),
             (b"\x28\xb5\x2f\xfd", "the file is compressed; unpack it first"),
+            (b"PAR1", "this is a Parquet file, whose end is read first; name the file itself in place of a pipe"),
             (b"\xff\xfe", "the file is UTF-16; save it as UTF-8"),
             (b"\xfe\xff", "the file is UTF-16; save it as UTF-8"),
         ] {
@@ -422,7 +423,8 @@ mod tests {
         assert_eq!(
             message("a,b\n1,2\n\n3,x\n"),
             "cannot use a.csv: column `b` mixes numbers (first at line 2) and text (first `x` at line 4); \
-             write one kind, and leave cells empty or write NA where a value is missing"
+             write one kind, and leave cells empty or write NA where a value is missing; of a column of classes name them in the \
+             study file: `levels` under [columns.NAME]"
         );
         assert_eq!(
             message("a\n1\nNaN\n"),

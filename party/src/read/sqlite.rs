@@ -98,6 +98,8 @@ enum Value {
     Number(f64),
     /// From one byte of the texts to another.
     Text(usize, usize),
+    /// Bytes, which are no value of a regression and no id.
+    Bytes,
 }
 
 impl Part {
@@ -112,8 +114,7 @@ impl Part {
                 self.texts.extend_from_slice(text);
                 Value::Text(start, self.texts.len())
             }
-            // Bytes are no value of a regression, and no id.
-            ValueRef::Blob(_) => Value::Number(f64::NAN),
+            ValueRef::Blob(_) => Value::Bytes,
         });
     }
 
@@ -124,6 +125,8 @@ impl Part {
             Value::Whole(value) => Cell::Whole(i128::from(value), Meaning::Plain),
             Value::Number(value) => Cell::Number(value),
             Value::Text(start, end) => Cell::Text(&self.texts[start..end]),
+            // No number, and the same for all: neither a column of numbers nor one of levels takes it.
+            Value::Bytes => Cell::Written(b"(BLOB)"),
         }
     }
 }
@@ -493,7 +496,7 @@ mod tests {
         let (exit, text) = base.refused(&base.table("visit"), &all);
         assert!(exit == Exit::Data && text.contains("no such table: visit"), "{text}");
         let (exit, text) = base.refused(&base.table("other"), &all);
-        assert!(exit == Exit::Data && text.contains("column `x`, row 2"), "{text}");
+        assert!(exit == Exit::Data && text.contains("text (first `(BLOB)` at row 2)"), "{text}");
         let (exit, text) = base.refused(&base.table("visits"), &by("bmi"));
         assert!(exit == Exit::Data && text.contains("column `bmi` is of type floating-point number"), "{text}");
         let (exit, text) = base.refused(&base.query("SELECT id, id FROM visits"), &all);

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use fedreg_common::explanation::site_leaves;
 use fedreg_common::methods::registry;
-use fedreg_common::study::Protocol;
+use fedreg_common::methods::robust::{BatchError, fit};
+use fedreg_common::session::Abort;
+use fedreg_common::star::site::local::Batch;
+use fedreg_common::study::{Protocol, SiteMethod, Sites, Study};
 use serde::Serialize;
 
 use super::batches::{Arrival, Encoding, Source};
@@ -67,17 +70,21 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     }
     drop(Store::open(&config.state)?);
     let encoding = Encoding::new(&study, config.written());
-    let least = encoding.least();
+    let policy = usize::try_from(config.policy.min_rows.unwrap_or(0)).unwrap_or(usize::MAX);
+    let least = encoding.least().max(policy);
     let mut too_small = 0;
     let (mut rows, mut batches) = (None, None);
+    let mut trial = Trial::default();
     if !config.reads_stdin() {
         let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
         while let Some(batch) = source.batch()? {
             *rows.get_or_insert(0) += batch.y.len() as u64;
             *batches.get_or_insert(0) += 1;
             too_small += u64::from(batch.y.len() < least);
+            trial.take(&study, &batch, least);
         }
     }
+    trial.end()?;
     Ok(Checked {
         worker,
         study: study.head.id.clone(),
@@ -92,6 +99,42 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
         privacy: privacy.map(|cost| cost.budget()),
         bytes_per_batch: shapes.iter().map(|shape| 8 * (shape.counts + shape.values) as u64).max().unwrap_or(0),
     })
+}
+
+/// Whether a plain robust run would have an estimate of any batch: without one it ends.
+#[derive(Debug, Default)]
+struct Trial {
+    fitted: bool,
+    /// Why the first batch has none.
+    reason: Option<String>,
+}
+
+impl Trial {
+    /// Fits a batch, unless one before it was fitted already.
+    fn take(&mut self, study: &Study<Sites>, batch: &Batch, least: usize) {
+        let SiteMethod::Robust(robust) = &study.method.method else { return };
+        if self.fitted || study.private().is_some() {
+            return;
+        }
+        let fitted = match batch.y.len() < least {
+            true => Err(BatchError::TooFewRows { rows: batch.y.len(), needed: least }),
+            false => fit(&batch.x, &batch.y, &robust.fit).map(drop),
+        };
+        match fitted {
+            Ok(()) => self.fitted = true,
+            Err(error) => {
+                let (first, last) = &batch.place;
+                self.reason.get_or_insert_with(|| format!("batch {} ({first} to {last}): {error}", batch.number));
+            }
+        }
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        match self.reason.filter(|_| !self.fitted) {
+            Some(reason) => Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Checked {

@@ -21,6 +21,9 @@ use crate::failure::Failure;
 use crate::output::OutputError;
 use crate::read::{Arrival, Batches, ReadError, Request, cells};
 
+/// Largest number of a first batch: those after it stay numbers that every reader of JSON takes as they are.
+const LAST_FIRST: u64 = 1 << 52;
+
 /// What is estimated, and how.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
@@ -55,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "worker")]
     pub worker: String,
     /// Number of the first batch
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=LAST_FIRST))]
     pub first_batch: u64,
     /// Seed of the random subsets of `--start lts`
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]

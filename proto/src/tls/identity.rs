@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -232,6 +232,13 @@ impl Identity {
 
         let mut warnings = Vec::new();
         warnings.extend(readable_by_others(&files.key));
+        if !is_signed(&certified.cert, calling.as_ref(), now) {
+            warnings.push(format!(
+                "certificate file {} is signed by none of the authorities in {}: whoever trusts these alone will refuse it",
+                files.certificate.display(),
+                files.authority.display()
+            ));
+        }
         if own.not_after - now < REMINDER {
             warnings.push(format!(
                 "certificate file {} expires on {}: issue it again soon",
@@ -261,7 +268,7 @@ impl Identity {
         &self.authorities
     }
 
-    /// What works but should be put right: a key that others can read, a certificate about to expire.
+    /// What works but should be put right: a key that others can read, a certificate of another authority, one about to expire.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -315,6 +322,13 @@ impl Identity {
         config.send_tls13_tickets = 0;
         Ok(config)
     }
+}
+
+/// Whether a chain of certificates leads to one of the authorities of `trusted`.
+fn is_signed(chain: &[CertificateDer<'_>], trusted: &dyn ClientCertVerifier, now: OffsetDateTime) -> bool {
+    let since = u64::try_from(now.unix_timestamp()).unwrap_or(0);
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(since));
+    chain.split_first().is_some_and(|(own, others)| trusted.verify_client_cert(own, others, now).is_ok())
 }
 
 impl OwnFile<'_> {

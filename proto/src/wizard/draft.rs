@@ -54,17 +54,17 @@ pub(super) fn mechanism(protocol: Protocol) -> Option<Mechanism> {
     }
 }
 
-/// Why there is no such mode for a study; nothing where there is. The study's own parser decides: what a private study must still say is
-/// made up for it.
+/// Why there is no such mode for a study; nothing where there is. The study's own parser decides: what the study must still say in this
+/// mode is made up for it.
 pub(super) fn refused(file: &StudyFile, mode: Mode) -> Result<Option<StudyError>, WizardError> {
     let mut tried = StudyFile { mode, ..file.clone() };
     match mode {
         Mode::Plain | Mode::Sealed => {}
-        Mode::Private => {
-            tried.privacy = Some(privacy(1.0, Some(TRIED_DELTA), mechanism(file.protocol))?);
-            for name in bounded(file) {
-                tried.columns.entry(name).or_insert_with(|| ColumnTerms::of_range(0.0, 1.0));
-            }
+        Mode::Private => tried.privacy = Some(privacy(1.0, Some(TRIED_DELTA), mechanism(file.protocol))?),
+    }
+    if needs_ranges(mode, file.protocol) {
+        for name in bounded(file) {
+            tried.columns.entry(name).or_insert_with(|| ColumnTerms::of_range(0.0, 1.0));
         }
     }
     match accepted(&tried) {
@@ -74,7 +74,17 @@ pub(super) fn refused(file: &StudyFile, mode: Mode) -> Result<Option<StudyError>
     }
 }
 
-/// Columns that a private study, or one whose method takes ranges, must state ranges or levels of.
+/// Whether a study must state ranges or levels of its columns.
+pub(super) fn needs_ranges(mode: Mode, protocol: Protocol) -> bool {
+    match (mode, protocol) {
+        (Mode::Private, Protocol::Vertical | Protocol::Robust) => true,
+        (Mode::Plain | Mode::Sealed | Mode::Private, Protocol::Features | Protocol::Stream) => true,
+        (Mode::Private, Protocol::Em)
+        | (Mode::Plain | Mode::Sealed, Protocol::Vertical | Protocol::Robust | Protocol::Em) => false,
+    }
+}
+
+/// Columns whose ranges or levels a study may state.
 pub(super) fn bounded(file: &StudyFile) -> Vec<String> {
     let own = file.parties.values().flat_map(own_columns).chain(file.model.features.clone());
     let outcome = Some(file.outcome.column.clone()).filter(|name| !name.is_empty());

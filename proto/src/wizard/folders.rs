@@ -1,6 +1,7 @@
 //! A folder for everybody who takes part in a study.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use fedreg_common::id::{Protocol, Role};
@@ -143,10 +144,12 @@ pub fn write(outline: &Outline, dir: &Path, flag: &'static str) -> Result<String
         &format!("authority of {}", study.head.id),
         Validity::days(OffsetDateTime::now_utc(), DAYS)?,
     )?;
+    let mut made = Made(Vec::new());
     for member in &members {
         let own = folder(&member.name);
         let place = |name: &str| own.join(name);
         make_own_folder(&own)?;
+        made.0.push(own.clone());
         whole(&place("study.toml"), &shared)?;
         whole(&place("explanation.html"), &page)?;
         whole(&place("README.md"), &texts.readme(member))?;
@@ -174,7 +177,26 @@ pub fn write(outline: &Outline, dir: &Path, flag: &'static str) -> Result<String
         ],
         false,
     )?;
+    made.keep();
     Ok(texts.written(dir))
+}
+
+/// New folders, which are removed unless all that belongs into them could be written: what is left would be in the way of the next try.
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // What cannot be removed is named by the next try.
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
 }
 
 /// Refuses names that cannot be folders, certificates or places side by side.

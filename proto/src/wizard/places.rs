@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv6Addr;
 
 use clap::Args;
 use fedreg_common::id::Role;
@@ -142,6 +143,9 @@ fn host_name(text: &str) -> Result<String, String> {
     let bare = !text.contains(':') || text.starts_with('[') && text.ends_with(']');
     match plain && bare && check_address("host", &format!("{text}:1")).is_ok() {
         true => Ok(text.to_string()),
+        false if text.parse::<Ipv6Addr>().is_ok() => {
+            Err(format!("`{text}` is an IPv6 address: write it in brackets, as `[{text}]`"))
+        }
         false => Err(format!("`{}` is no host name or address", text.escape_debug())),
     }
 }

@@ -16,7 +16,7 @@ use fedreg_common::study::{
 use serde::Deserialize;
 use serde::de::value::StrDeserializer;
 
-use super::draft::{accepted, bounded, empty, mechanism, own_columns, privacy, problem, refused};
+use super::draft::{accepted, bounded, empty, mechanism, needs_ranges, own_columns, privacy, problem, refused};
 use super::folders::{Outline, table_of};
 use super::places::{self, PlaceFlags};
 use super::words::{entries, list};
@@ -484,12 +484,7 @@ impl Dialogue<'_> {
             }
             file.columns.insert(name.clone(), range(&words).map_err(|problem| wrong(format!("`{name}` {problem}")))?);
         }
-        let needed = match (file.mode, file.protocol) {
-            (Mode::Private, Protocol::Vertical | Protocol::Robust) => true,
-            (Mode::Plain | Mode::Sealed | Mode::Private, Protocol::Features | Protocol::Stream) => true,
-            (Mode::Private, Protocol::Em)
-            | (Mode::Plain | Mode::Sealed, Protocol::Vertical | Protocol::Robust | Protocol::Em) => false,
-        };
+        let needed = needs_ranges(file.mode, file.protocol);
         for name in columns.iter().filter(|_| needed) {
             if !file.columns.contains_key(name) {
                 let question =

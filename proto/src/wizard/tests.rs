@@ -4,6 +4,7 @@ use std::io::Cursor;
 use std::rc::Rc;
 
 use clap::Parser;
+use fedreg_common::id::Protocol;
 use fedreg_common::study::{HeldBy, Study};
 
 use super::*;
@@ -117,6 +118,18 @@ fn a_family_with_an_estimated_dispersion_is_written_for_plain_and_refused_elsewh
 }
 
 #[test]
+fn a_method_whose_plain_mode_needs_ranges_is_written_with_them_and_asked_for_them() {
+    for (method, protocol) in [("features", Protocol::Features), ("stream", Protocol::Stream)] {
+        let line = format!("--method {method} --sites n,s --features a,b --outcome y --mode plain");
+        let outline = flags(&format!("{line} --ranges a=0..1;b=0..1;y=0..5 --hosts coordinator=h")).unwrap();
+        let study = parsed(&outline).sites().unwrap();
+        assert!(study.protocol() == protocol && study.private().is_none(), "{method}");
+        let (sentence, code) = refused(&line);
+        assert!(sentence.starts_with("--ranges is missing: ") && code == 2, "{method}: {sentence}");
+    }
+}
+
+#[test]
 fn an_answer_that_is_missing_is_named_by_its_flag() {
     for (line, flag) in [
         ("--outcome y", "parties"),
@@ -160,6 +173,7 @@ fn a_wrong_answer_is_one_sentence_with_code_2() {
         (format!("{known} --hosts coordinator=a;alice=a;carol=b"), "--hosts: names `carol`, who is not in the study"),
         (format!("{known} --hosts coordinator=a/b;alice=a"), "--hosts: `a/b` is no host name or address"),
         (format!("{known} --hosts coordinator=h:1;alice=a"), "--hosts: `h:1` is no host name or address"),
+        (format!("{known} --hosts coordinator=::1;alice=a"), "is an IPv6 address: write it in brackets, as `[::1]`"),
         (
             format!("{known} --hosts coordinator=h;alice=h --ports alice=0"),
             "--ports: `0` is not a port from 1 to 65535",
@@ -345,6 +359,37 @@ fn everybody_gets_the_same_study_and_its_own_key_alone() {
             );
         }
     }
+}
+
+#[test]
+fn who_has_an_ipv6_address_listens_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "--parties alice=a;bob=b --outcome y --held-by both --id id --mode plain --hosts coordinator=[::1];alice=10.0.0.1";
+    write(&flags(line).unwrap(), folder.path(), "dir").unwrap();
+    let text = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+    assert!(
+        text("coordinator/coordinator.toml").contains("listen = \"[::]:"),
+        "{}",
+        text("coordinator/coordinator.toml")
+    );
+    assert!(text("alice/alice.toml").contains("listen = \"0.0.0.0:"), "{}", text("alice/alice.toml"));
+}
+
+#[test]
+fn folders_that_cannot_be_written_whole_are_removed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "n".repeat(60);
+    let line = format!("--method robust --sites {name} --features a --outcome y --mode plain --hosts coordinator=h");
+    let made = flags(&line).unwrap();
+    // Long enough that the site's study can be written and its certificate request cannot: the system takes 4095 bytes of a path.
+    let mut dir = folder.path().to_path_buf();
+    while 4095 - dir.as_os_str().len() > 400 {
+        dir.push("d".repeat(150));
+    }
+    dir.push("d".repeat(4095 - 120 - dir.as_os_str().len() - 1));
+    let error = write(&made, &dir, "dir").unwrap_err();
+    assert!(error.to_string().starts_with("cannot write ") && error.to_string().ends_with(".csr"), "{error}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "folders are left");
 }
 
 #[test]

@@ -130,8 +130,11 @@ impl Texts<'_> {
     /// A member's private file.
     pub(super) fn private(&self, member: &Member) -> String {
         let coordinator = self.address(Role::Coordinator.name());
-        let port = self.outline.places.get(&member.name).and_then(|place| place.port).unwrap_or_default();
-        let anywhere = format!("0.0.0.0:{port}");
+        let place = self.outline.places.get(&member.name);
+        let port = place.and_then(|place| place.port).unwrap_or_default();
+        // Every interface; of an address in brackets by IPv6, which on most systems takes IPv4 too.
+        let every = if place.is_some_and(|place| place.host.starts_with('[')) { "[::]" } else { "0.0.0.0" };
+        let anywhere = format!("{every}:{port}");
         let mut text = comment(&format!(
             "The private file of {}: nobody else ever sees it. Paths are relative to this file.",
             member.name
@@ -264,6 +267,12 @@ impl Texts<'_> {
                 Some(table) => format!("{file} names {table}"),
                 None => format!("put it at {TABLE}, or name another `file` in {file}"),
             };
+        let parties =
+            self.study.head.rows.id.is_none() && self.file().matching.is_none() && !self.file().parties.is_empty();
+        let order = match parties {
+            true => " Its rows must be in the same order as those of all other tables: nothing checks that.",
+            false => "",
+        };
         let reached = match member.part {
             Part::First(_) => format!(" The others must reach {}.", self.address(&member.name)),
             Part::Coordinator | Part::Dealer | Part::Further(_) | Part::Site => String::new(),
@@ -285,7 +294,7 @@ impl Texts<'_> {
         };
         [
             read,
-            format!("The table needs the columns {columns}: {table}.{reached}{}", self.on_one_machine(member)),
+            format!("The table needs the columns {columns}: {table}.{order}{reached}{}", self.on_one_machine(member)),
             self.certificate(member, program),
             look,
             fit,

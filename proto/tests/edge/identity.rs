@@ -157,6 +157,17 @@ fn the_coming_end_of_a_certificate_is_warned_about() {
 }
 
 #[test]
+fn a_certificate_of_an_authority_that_is_not_trusted_is_warned_about() {
+    let [office, other, namesake] = ["office", "other", "office"].map(Office::open);
+    let trusting = TlsTerms { authority: other.path("authority.pem"), ..files(&office) };
+    let identity = Identity::load(&trusting).unwrap();
+    assert!(identity.warnings()[0].contains("is signed by none of the authorities in"), "{:?}", identity.warnings());
+    // Another authority of the same name.
+    let trusting = TlsTerms { authority: namesake.path("authority.pem"), ..files(&office) };
+    assert_eq!(Identity::load(&trusting).unwrap().warnings().len(), 1);
+}
+
+#[test]
 fn a_key_is_not_in_the_debug_form() {
     let office = Office::open("office");
     let text = format!("{:?}", Identity::load(&files(&office)).unwrap());

@@ -148,6 +148,20 @@ async fn long_messages_that_cross_do_not_block_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_waits_for_a_peer_who_does_not_read_waits_once_however_often_it_is_said() {
+    let (mut alice, mut bob) = pair().await;
+    for _ in 0..50 {
+        alice.send(released(partial(1, LONG)));
+    }
+    alice.send(say(3, Body::Go));
+    same(&next_message(&mut bob).await, &partial(1, LONG));
+    same(&next_message(&mut bob).await, &message(3, Body::Go));
+    // Once it is written it may be asked for again.
+    alice.send(released(partial(1, 3)));
+    same(&next_message(&mut bob).await, &partial(1, 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listening_can_be_interrupted_in_the_middle_of_a_message() {
     let (mut alice, mut bob) = pair().await;
     bob.send(released(partial(0, LONG)));

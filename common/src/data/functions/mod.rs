@@ -393,7 +393,13 @@ fn cut(arguments: &Arguments<'_>) -> Result<Kind, String> {
         }
         Some(labels) => labels,
         None => {
-            let written = |digits: usize| breaks.iter().map(|value| general(*value, digits)).collect::<Vec<_>>();
+            // R gives breaks that are not finite one width: beside -Inf, Inf has a blank.
+            let below = breaks.first() == Some(&f64::NEG_INFINITY);
+            let one = |value: f64, digits: usize| match below && value == f64::INFINITY {
+                true => format!(" {}", general(value, digits)),
+                false => general(value, digits),
+            };
+            let written = |digits: usize| breaks.iter().map(|value| one(*value, digits)).collect::<Vec<_>>();
             let differ = |texts: &Vec<String>| texts.windows(2).all(|pair| pair[0] != pair[1]);
             let Some(texts) = (3..=12).map(written).find(differ) else {
                 return arguments.wrong("breaks", "numbers that differ in twelve digits");

@@ -252,3 +252,23 @@ fn a_class_that_no_row_has_is_no_reference_and_no_level_of_new_rows() {
     assert_eq!(new.terms, made.terms);
     assert_eq!(new.matrix.as_slice(), [1.0, 1.0, 1.0, 0.0]);
 }
+
+/// R 4.2.2: `levels(cut(0.5, breaks))`, which gives breaks that are not finite one width.
+#[test]
+fn infinite_breaks_have_the_labels_of_r() {
+    let table = numbers(&[("a", &[-5.0, -0.5, 0.5, 3.0])]);
+    for (breaks, terms) in [
+        ("c(-Inf, -1, 0, 1, Inf)", ["(-1,0]", "(0,1]", "(1, Inf]"].as_slice()),
+        ("c(-Inf, -1, 0, 1, Inf), right = FALSE", &["[-1,0)", "[0,1)", "[1, Inf)"]),
+        ("c(-10, 0, Inf)", &["(0,Inf]"]),
+        ("c(-Inf, 0, 10.25)", &["(0,10.2]"]),
+    ] {
+        let call = format!("cut(a, {breaks})");
+        let parsed = Formula::parse(&format!("~ {call}")).unwrap().terms(&[], &[]);
+        let mut frame = table.clone();
+        derive(&mut frame, &parsed, None, None).unwrap();
+        let made = encode(&mut frame, &parsed, true, None).unwrap();
+        let name = parsed[0].to_string();
+        assert_eq!(made.terms, terms.iter().map(|level| format!("{name}{level}")).collect::<Vec<_>>());
+    }
+}

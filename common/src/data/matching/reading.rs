@@ -47,6 +47,9 @@ enum Piece {
     Literal(char),
 }
 
+/// What stands behind the day of a timestamp without a time zone, as typed columns are read, where it means a day.
+const MIDNIGHT: &str = "T00:00:00";
+
 /// A format that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
@@ -98,7 +101,8 @@ impl FromStr for Format {
 
 impl Format {
     /// The day that a text is; none if it is not written in this format, or does not exist. A day or month may have one digit where
-    /// it stands beside neither of the other two.
+    /// it stands beside neither of the other two. A timestamp without a time zone, as Parquet files have days from data frames, is
+    /// its day at midnight alone.
     pub fn parse(&self, text: &str) -> Option<Date> {
         let mut rest = text.trim();
         let (mut year, mut month, mut day) = (0, 0, 0);
@@ -121,7 +125,7 @@ impl Format {
             }
         }
         // Two digits are at most 99.
-        Date::new(year, month as u8, day as u8).filter(|_| rest.is_empty())
+        Date::new(year, month as u8, day as u8).filter(|_| rest.is_empty() || rest == MIDNIGHT)
     }
 }
 

@@ -346,8 +346,12 @@ impl Block {
             // An outcome that is all 0 or all 1 has no finite intercept; the clamp is far beyond any that fits.
             Family::Binomial => family.linear(mean.clamp(1e-15, 1.0 - 1e-15)) - mean_offset,
             Family::Poisson => {
-                let exposure = rows.clone().map(|i| weight(i) * offset(i).exp()).sum::<f64>() / self.weight_sum;
-                return family.linear(mean.max(1e-300)) - exposure.ln();
+                // In units of the largest, so that an exponential neither overflows nor vanishes.
+                let counted = || rows.clone().filter(|i| weight(*i) > 0.0);
+                let largest = counted().map(offset).fold(f64::NEG_INFINITY, f64::max);
+                let exposure =
+                    counted().map(|i| weight(i) * (offset(i) - largest).exp()).sum::<f64>() / self.weight_sum;
+                return family.linear(mean.max(1e-300)) - largest - exposure.ln();
             }
         };
         // Without an offset the mean is the null model's.
@@ -701,12 +705,21 @@ impl Block {
         values
     }
 
+    /// The same to divide residuals by: no row that counts has none.
+    pub fn weights_to_divide_by(&self) -> Vec<f64> {
+        let mut values = self.predictors();
+        values.par_chunks_mut(STRIP_ROWS).enumerate().for_each(|(part, values)| {
+            self.outcome.weights_to_divide_by(part * STRIP_ROWS, values);
+        });
+        values
+    }
+
     /// Working weights and working residuals at some linear predictors.
     pub fn working_at(&self, mut predictors: Vec<f64>) -> (Vec<f64>, Vec<f64>) {
         let mut residuals = predictors.clone();
         let strips = predictors.par_chunks_mut(STRIP_ROWS).zip(residuals.par_chunks_mut(STRIP_ROWS)).enumerate();
         strips.for_each(|(part, (weights, residuals))| {
-            self.outcome.working_weights(part * STRIP_ROWS, weights);
+            self.outcome.weights_to_divide_by(part * STRIP_ROWS, weights);
             self.outcome.residuals(part * STRIP_ROWS, residuals);
             let rows = residuals.iter_mut().zip(&*weights);
             rows.for_each(|(residual, weight)| *residual = if *weight > 0.0 { *residual / weight.sqrt() } else { 0.0 });

@@ -16,14 +16,21 @@ use super::std_err::{ErrorKind, Inference, Reading, Receiver, Reported, Sender};
 /// Values of one part of a basis: 16 MiB of numbers, so that a part is a small share of a large block.
 pub(super) const PART_VALUES: usize = 1 << 21;
 
+/// Sums of squares of the working residual up to this many times the deviance have the digits of what a step lowers it by.
+const MOST_SQUARES: f64 = 1e3;
+
+/// A working residual whose mean square, of another family than gaussian, is above this has values that a factorisation rounds by more
+/// than a step of `1e-10` standard errors.
+const FAR: f64 = 1e10;
+
 /// What this side learnt for its standard errors.
 #[derive(Debug, Clone)]
 pub(super) struct Learnt {
     pub(super) inference: Inference,
     /// Weighted sum of squares of the working residual at the joint solution.
     pub(super) residual: f64,
-    /// The same before the joint step.
-    pub(super) before: f64,
+    /// By how much the joint step lowers the deviance.
+    pub(super) gained: f64,
 }
 
 impl Learnt {
@@ -35,7 +42,7 @@ impl Learnt {
     /// The same for a party that has gone the step.
     pub(super) fn at_rest(mut self) -> Learnt {
         self.inference.step.fill(0.0);
-        self.before = self.residual;
+        self.gained = 0.0;
         self
     }
 }
@@ -50,7 +57,7 @@ pub(super) struct Gathered {
     pub(super) robust: Vec<Vec<f64>>,
     pub(super) inference: Inference,
     pub(super) residual: f64,
-    pub(super) before: f64,
+    pub(super) gained: f64,
 }
 
 /// The sender's side of an exchange under way.
@@ -205,7 +212,7 @@ impl Work {
         if self.sending.is_none() {
             let block = &self.encoded.block;
             // Where the minimum is still to be found the weights there are not known yet.
-            let weights = if self.seeks_minimum() { block.counted() } else { block.working_weights() };
+            let weights = if self.seeks_minimum() { block.counted() } else { block.weights_to_divide_by() };
             let working_squares = working(block, &weights).iter().map(|z| z * z).sum();
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let sender = Sender::new(&reported, self.reports_centres(), &mut self.rng)?;
@@ -278,12 +285,13 @@ impl Work {
         }
         let block = &self.encoded.block;
         if self.receiving.is_none() {
-            let weights = block.working_weights();
+            let weights = block.weights_to_divide_by();
             let working = working(block, &weights);
             let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
             let errors = self.study.method.inference.errors;
             let receiver = Receiver::new(part.ncols(), &reported, self.reports_centres(), errors)
                 .with_across(self.study.method.shares_covariance())
+                .with_products(far(block, &working))
                 .with_steps_of_the_fit(self.fits.errors_are_first());
             self.receiving = Some(Receiving::Inference { receiver: Box::new(receiver), weights, working });
         }
@@ -320,7 +328,8 @@ impl Work {
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
         let errors = if minimum.is_some() { method.inference.errors } else { ErrorKind::Model };
         let mut receiver = Receiver::new(basis.ncols(), &reported, self.reports_centres(), errors)
-            .with_across(method.shares_covariance());
+            .with_across(method.shares_covariance())
+            .with_products(far(block, &working));
         let mut start = 0;
         for rows in heights {
             receiver.push_weighted(&reported, start..start + rows, &basis, &working);
@@ -343,7 +352,6 @@ impl Work {
     /// What the bases of several others tell, once they are whole; they have these numbers of columns.
     pub(super) fn gathered(&mut self, sizes: &[usize]) -> Option<Gathered> {
         self.look_at_arrived();
-        let before = self.received_squares();
         let Some(Receiving::Inference { receiver, weights, working }) = self.receiving.take() else { return None };
         let block = &self.encoded.block;
         let reported = Reported { inner: block.matrix(), centres: centres(block), weights: &weights };
@@ -360,7 +368,7 @@ impl Work {
             all: reading.all.into_iter().map(|(factor, score)| (values(factor), score.data.into())).collect(),
             inference: reading.inference.unwrap_or(none),
             residual: reading.residual,
-            before,
+            gained: reading.gained,
         })
     }
 
@@ -388,8 +396,8 @@ impl Work {
         if let (Some(inference), Some(robust)) = (&mut inference, self.robust_of(table)?) {
             inference.robust = Some(sending.sender.robust(&robust));
         }
-        let before = sending.working_squares;
-        self.inference = inference.map(|inference| Learnt { inference, residual: table.residual, before });
+        let gained = self.gained(sending.working_squares, table.residual);
+        self.inference = inference.map(|inference| Learnt { inference, residual: table.residual, gained });
         Ok(())
     }
 
@@ -479,7 +487,7 @@ impl Work {
 
     /// What the receiver returns, and keeps for itself. Of columns that depend on each other the second party's go, no matter who
     /// receives: as the sender it sees them in the returned factor.
-    pub(super) fn take_reading(&mut self, reading: Reading, before: f64) -> Table {
+    pub(super) fn take_reading(&mut self, reading: Reading) -> Table {
         let mut dependent = 0;
         // The first party keeps its columns, its intercept above all: beside a column of the partner far from zero that is hard to tell.
         let keeps = reading.dependent.is_empty() || self.study.is_first(self.role);
@@ -487,8 +495,8 @@ impl Work {
         let robust = reading.robust.filter(|_| keeps);
         if keeps {
             self.across.coordinates = reading.across;
-            let residual = reading.residual;
-            self.inference = reading.inference.map(|inference| Learnt { inference, residual, before });
+            let (residual, gained) = (reading.residual, reading.gained);
+            self.inference = reading.inference.map(|inference| Learnt { inference, residual, gained });
         } else {
             dependent = reading.dependent.len() as u32;
             self.encoded.block.drop_columns(&reading.dependent);
@@ -502,12 +510,20 @@ impl Work {
         }
     }
 
-    /// The sum of squares of the working residual, at the receiver.
-    pub(super) fn received_squares(&mut self) -> f64 {
-        self.look_at_arrived();
-        match &self.receiving {
-            Some(Receiving::Inference { working, .. }) => working.iter().map(|z| z * z).sum(),
-            _ => 0.0,
+    /// By how much the joint step lowers the deviance, at a sender of a basis: from sums of squares of the working residual before the
+    /// step and after it. Where these are far larger than the deviance they have no digits of it, and a fit that has converged has
+    /// nothing left to gain.
+    fn gained(&self, before: f64, residual: f64) -> f64 {
+        let has_digits = || before <= MOST_SQUARES * self.encoded.block.deviance();
+        match self.study.method.family {
+            Family::Gaussian => before - residual,
+            Family::Binomial | Family::Poisson => {
+                if has_digits() {
+                    before - residual
+                } else {
+                    0.0
+                }
+            }
         }
     }
 
@@ -549,11 +565,8 @@ impl Work {
             if let (Some(inference), Some(robust)) = (&mut inference, self.robust_of(table)?) {
                 inference.robust = Some(sending.sender.robust(&robust));
             }
-            self.inference = inference.map(|inference| Learnt {
-                inference,
-                residual: table.residual,
-                before: sending.working_squares,
-            });
+            let gained = self.gained(sending.working_squares, table.residual);
+            self.inference = inference.map(|inference| Learnt { inference, residual: table.residual, gained });
         }
         Ok(0)
     }
@@ -602,6 +615,19 @@ pub(super) fn can_be_a_basis(basis: &Basis) -> bool {
 /// What centring took from each column, in units of its scale.
 fn centres(block: &Block) -> Vec<f64> {
     block.scalings().iter().map(|scaling| scaling.centre / scaling.scale).collect()
+}
+
+/// The largest value of a working residual, where its values hide its products with columns from a factorisation: of rows of nearly no
+/// working weight.
+fn far(block: &Block, working: &[f64]) -> Option<f64> {
+    match block.outcome().family {
+        Family::Gaussian => None,
+        Family::Binomial | Family::Poisson => {
+            let squares: f64 = working.iter().map(|z| z * z).sum();
+            let largest = || working.iter().fold(0.0, |most: f64, z| most.max(z.abs()));
+            (squares > FAR * working.len() as f64).then(largest)
+        }
+    }
 }
 
 /// Working residuals `W^-1/2 (W (y - mean))`; rows without working weight have none.

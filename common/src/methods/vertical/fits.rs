@@ -331,7 +331,12 @@ impl Fits {
 
     /// What to say now: the leader's next point or the end, or the follower's answer.
     pub(super) fn speak(&mut self, site: &mut Site<'_>) -> Result<Step, Abort> {
-        if self.role == self.leader { self.lead(site) } else { self.follow(site).map(Step::Partial) }
+        let step = if self.role == self.leader { self.lead(site)? } else { self.follow(site).map(Step::Partial)? };
+        if let Step::Partial(partial) = &step {
+            // What the other would refuse is told here, where the reason is known.
+            sound(partial, self.exchanged(site.block), true).map_err(|_| too_large(&self.study))?;
+        }
+        Ok(step)
     }
 
     /// Takes the partner's predictions in.
@@ -831,6 +836,22 @@ fn sound(partial: &Partial, expected: usize, may_be_zero: bool) -> Result<(), Pe
         });
     }
     Ok(())
+}
+
+/// Why a fit ends whose predictions or means are too large for double precision.
+fn too_large(study: &Study<Vertical>) -> Abort {
+    let why = "the means of the fit are too large for double precision";
+    Abort::Data(match &study.method.offset {
+        Some(offset) => {
+            let (name, held_by) = (&offset.column, offset.held_by.holder());
+            let whose = held_by.map_or_else(String::new, |holder| format!(" of {holder}"));
+            format!(
+                "{why}: the offset `{name}`{whose} is added to the linear predictor as it is, and its values are far apart; of an \
+                 exposure the offset is the logarithm, log({name})"
+            )
+        }
+        None => format!("{why}: give columns smaller units, or leave out rows far from all others"),
+    })
 }
 
 /// How far an inner fit goes: far below the certificate of the exchange, so that the map that is accelerated depends on

@@ -245,7 +245,7 @@ impl Rows<'_> {
         let size = first.ncols() + second.ncols();
         let gram = linalg::packed_gram(predictors.len(), size + 1, |rows, out| {
             let (mut roots, mut residuals) = (predictors[rows.clone()].to_vec(), predictors[rows.clone()].to_vec());
-            self.outcome.working_weights(rows.start, &mut roots);
+            self.outcome.weights_to_divide_by(rows.start, &mut roots);
             roots.iter_mut().for_each(|weight| *weight = weight.sqrt());
             self.outcome.residuals(rows.start, &mut residuals);
             for columns in self.columns {

@@ -31,10 +31,9 @@ pub(super) fn given(study: &Study<Vertical>, parties: &[Role], rows: &[Coefficie
     for (place, row) in rows.iter().enumerate() {
         let wrong = || PeerFault::Term { came: row.term.clone() };
         let terms = all.get(&row.party).filter(|_| parties.contains(&row.party)).ok_or_else(wrong)?;
-        let mut others = all.iter().filter(|(role, _)| **role != row.party);
         let intercept = study.is_first(row.party) && place == 0 && row.term == INTERCEPT;
-        let named = terms.name(study, &row.term)
-            && (terms.exactly(&row.term) || !others.any(|(_, other)| other.exactly(&row.term)));
+        // A level may make it the name of another party's column, as `sex` with `m` that of `sexm`: every row says whose it is.
+        let named = terms.name(study, &row.term);
         if !(intercept || named || terms.rest) || !seen.insert((row.party, &row.term)) {
             return Err(wrong());
         }
@@ -70,10 +69,6 @@ impl Terms {
             // Such a study is refused when the data are read.
             Some(Err(_)) => Terms { named: Vec::new(), rest: false },
         }
-    }
-
-    fn exactly(&self, name: &str) -> bool {
-        self.named.iter().any(|term| matches!(&term.factors[..], [factor] if factor.to_string() == name))
     }
 
     fn name(&self, study: &Study<Vertical>, name: &str) -> bool {
@@ -149,6 +144,17 @@ mod tests {
             let fault = given(&study(bob), &[Role::Bob], &rows(Role::Bob, names)).err();
             assert_eq!(fault, refused.map(|came| PeerFault::Term { came: came.to_string() }), "{bob} {names:?}");
         }
+    }
+
+    #[test]
+    fn a_level_may_make_the_name_of_a_column_at_the_other_party() {
+        let text = "id = \"x\"\n[outcome]\ncolumn = \"y\"\n[parties.alice]\ncertificate = \"alice\"\ncolumns = [\"go\"]\n\
+                    [parties.bob]\ncertificate = \"bob\"\ncolumns = [\"gox\"]\n";
+        let study = Study::parse(text).unwrap().vertical().unwrap();
+        for (party, names) in [(Role::Alice, &["(Intercept)", "gox"][..]), (Role::Bob, &["gox"][..])] {
+            assert!(given(&study, &[party], &rows(party, names)).is_ok(), "{party}");
+        }
+        assert!(given(&study, &[Role::Alice], &rows(Role::Alice, &["(Intercept)", "gox", "gox"])).is_err());
     }
 
     #[test]

@@ -261,11 +261,10 @@ fn statistics(work: &Work) -> Result<Statistics, Abort> {
         deviance = block.deviance();
     }
     if let Some(learnt) = &work.inference {
-        // The joint step lowers the deviance by the part of the working residual that the columns still explained;
-        // for gaussian what is left is the deviance.
+        // Of a gaussian fit what the joint step leaves of the working residual is the deviance.
         deviance = match family {
             Family::Gaussian => learnt.residual,
-            Family::Binomial | Family::Poisson => deviance - (learnt.before - learnt.residual),
+            Family::Binomial | Family::Poisson => (deviance - learnt.gained).max(0.0),
         };
     }
     let null_deviance = work.null_deviance;
@@ -584,9 +583,9 @@ fn is_constant(y: &[f64], weights: Option<&[f64]>) -> bool {
     counted.next().is_some_and(|first| counted.all(|value| value == first))
 }
 
-/// What the reader must know of a gaussian fit that leaves nothing over.
+/// What the reader must know of a fit with an estimated dispersion that leaves nothing over.
 fn whole_fit_note(study: &Study<Vertical>, statistics: &Statistics) -> Option<String> {
-    if study.method.family != Family::Gaussian || study.method.penalty.is_some() {
+    if !study.method.stated_family().estimates_dispersion() || study.method.penalty.is_some() {
         return None;
     }
     let (deviance, null_deviance, df) = (statistics.deviance?, statistics.null_deviance?, statistics.df_residual?);
@@ -596,7 +595,8 @@ fn whole_fit_note(study: &Study<Vertical>, statistics: &Statistics) -> Option<St
                 .to_string(),
         );
     }
-    (null_deviance > 0.0 && deviance <= PERFECT * null_deviance).then(|| WHOLE_FIT.to_string())
+    let perfect = null_deviance > 0.0 && deviance <= PERFECT * null_deviance;
+    (perfect && study.method.family == Family::Gaussian).then(|| WHOLE_FIT.to_string())
 }
 
 /// That terms have no estimate, and why.

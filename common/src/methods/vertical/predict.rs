@@ -33,6 +33,8 @@ pub struct NewRows {
     /// Not-a-number where a value is missing.
     own: Vec<f64>,
     unusable: Vec<(String, usize)>,
+    /// Those of them that are columns, which come first.
+    unusable_columns: usize,
 }
 
 /// The levels with which new rows must be read: those of the model, and of its truth values, so that a word that is
@@ -101,6 +103,7 @@ impl NewRows {
                 unusable.push((name.clone(), missing));
             }
         }
+        let unusable_columns = unusable.len();
         let terms = prepare::terms(&study, role, &header)?;
         let added = prepare::added_offset(&study, role);
         let mut mask = frame.missing(needed.iter().map(String::as_str)).map_err(own)?;
@@ -139,7 +142,7 @@ impl NewRows {
             }
             mask.kept().zip(found).for_each(|(row, found)| eta[row] = found);
         }
-        Ok(NewRows { role, study, model, frame, own: eta, unusable })
+        Ok(NewRows { role, study, model, frame, own: eta, unusable, unusable_columns })
     }
 
     /// Whose rows they are.
@@ -181,9 +184,15 @@ impl NewRows {
         self.own.len() as u64
     }
 
-    /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows.
+    /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows; then functions
+    /// of the formula that have no value, and in how many rows.
     pub fn unusable(&self) -> &[(String, usize)] {
         &self.unusable
+    }
+
+    /// The same, columns and functions apart.
+    pub fn unusable_by_kind(&self) -> (&[InRows], &[InRows]) {
+        self.unusable.split_at(self.unusable_columns)
     }
 
     /// Identifiers of the rows; row numbers where the study names no column of them.
@@ -191,6 +200,9 @@ impl NewRows {
         prepare::identifiers(&self.frame)
     }
 }
+
+/// A name, and in how many rows.
+pub type InRows = (String, usize);
 
 /// The scores, at the party that the study names.
 #[derive(Clone, PartialEq)]

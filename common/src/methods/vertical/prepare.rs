@@ -9,10 +9,11 @@ use crate::data::encode::{self, Design};
 use crate::data::formula::{self, Formula, FormulaError, Term};
 use crate::data::functions::{self, Factor, Learnt};
 use crate::data::outcome::{self, Support};
+use crate::data::sketch::{Sketch, marks_of};
 use crate::data::{DataError, Frame, counted};
 use crate::fit::INTERCEPT;
 use crate::glm::Family;
-use crate::id::Role;
+use crate::id::{Mode, Role};
 use crate::secure::open::Limits;
 use crate::session::{Abort, PeerFault};
 use crate::study::{HeldAs, HeldColumn, Missing, Study, Vertical, VerticalGuarantee};
@@ -106,6 +107,8 @@ pub struct Prepared {
     pub(super) terms: Vec<Term>,
     pub(super) incomplete: Option<Mask>,
     advice: Vec<Advice>,
+    /// Of a sealed study: sketches of all columns, by which their values are compared with those of other runs.
+    sketches: Vec<(String, Sketch)>,
     /// The block, where no row can be dropped any more.
     encoded: Option<Encoded>,
 }
@@ -304,7 +307,8 @@ impl Prepared {
         let columns = formula::columns(&terms);
         advice::refuse_identifiers(&frame, columns.iter().copied()).map_err(own)?;
         let advice = advice::advice(&frame, columns);
-        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, advice, encoded: None };
+        let sketches = if study.mode() == Mode::Sealed { sketches(&frame) } else { Vec::new() };
+        let mut prepared = Prepared { role, study, policy, frame, terms, incomplete, advice, sketches, encoded: None };
         if prepared.incomplete.is_none() {
             prepared.encode(None)?;
         }
@@ -334,6 +338,11 @@ impl Prepared {
     /// The identifiers in the order of the rows; row numbers where the study names no id.
     pub fn identifiers(&self) -> Vec<Vec<u8>> {
         identifiers(&self.frame)
+    }
+
+    /// Of a sealed study: sketches of all columns of the table that the study needs, by name.
+    pub fn sketches(&self) -> &[(String, Sketch)] {
+        &self.sketches
     }
 
     /// Whether this party's policy lets a basis be exchanged.
@@ -578,6 +587,12 @@ pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
         // Of the file, also where a match has chosen the rows.
         None => (0..frame.rows()).map(|row| (frame.origin(row) + 1).to_string().into_bytes()).collect(),
     }
+}
+
+fn sketches(frame: &Frame) -> Vec<(String, Sketch)> {
+    let identifiers = identifiers(frame);
+    let rows = marks_of(identifiers.iter().map(Vec::as_slice));
+    frame.columns().iter().map(|column| (column.name.clone(), Sketch::of(&rows, column))).collect()
 }
 
 fn folds(frame: &Frame, column: Option<&str>, count: u32, dropped: Option<&Mask>) -> Result<Vec<u32>, Abort> {

@@ -216,9 +216,18 @@ fn pictured(heading: &str, picture: Option<Markup>, caption: Markup) -> Section 
     }
 }
 
+/// The party whose coefficients alone a path counts, where it has no others.
+fn counted_alone(report: &Report) -> Option<Role> {
+    let mut holders = report.path.iter().flatten().flat_map(|point| &point.coefficients).map(|row| row.party);
+    let first = holders.next()?;
+    let others = report.role == Some(first) || report.coefficients.iter().any(|row| row.party != first);
+    (others && holders.all(|holder| holder == first)).then_some(first)
+}
+
 fn path(report: &Report, points: &[PathPoint], chosen: &[(&str, f64)]) -> Section {
+    let alone = counted_alone(report).map(|who| format!("the coefficients of {who} alone"));
     let caption = html! {
-        "The intercept is left out; df counts the coefficients that are not zero. "
+        "The intercept is left out; df counts " (alone.as_deref().unwrap_or("the coefficients")) " that are not zero. "
         @if plot::path_is_relative(points) { "The sizes differ so much that each line is divided by its largest value. " }
         @if !chosen.is_empty() { (MARKS) }
     };
@@ -238,7 +247,10 @@ fn path(report: &Report, points: &[PathPoint], chosen: &[(&str, f64)]) -> Sectio
     ];
     let worst = points.iter().map(|point| point.kkt).filter(|kkt| kkt.is_finite()).fold(f64::NAN, f64::max);
     pictured("Coefficient path", plot::path(points, chosen), caption)
-        .line(format!("Path of {} values of lambda:", points.len()))
+        .line(match alone {
+            Some(alone) => format!("Path of {} values of lambda; Df counts {alone}:", points.len()),
+            None => format!("Path of {} values of lambda:", points.len()),
+        })
         .table(columns.map(Column::text_only).into())
         .line(format!("Largest violation of the optimality conditions: {}", small(Some(worst))))
 }
@@ -255,7 +267,11 @@ fn measure(family: Family) -> &'static str {
 fn cross_validation(report: &Report, cv: &[CvPoint], chosen: &[(&str, f64)]) -> Section {
     let points = report.path.as_deref().unwrap_or_default();
     let measure = measure(report.family.base());
-    let caption = html! { "Mean over the folds, bars of one standard error. " @if !chosen.is_empty() { (MARKS) } };
+    let alone = counted_alone(report).map(|who| format!("Nonzero counts the coefficients of {who} alone. "));
+    let caption = html! {
+        "Mean over the folds, bars of one standard error. "
+        @if !chosen.is_empty() { (alone.as_deref().unwrap_or_default()) (MARKS) }
+    };
     let picture = plot::cross_validation(cv, points, &measure.to_lowercase(), chosen);
     let found: Vec<(&str, usize)> = chosen
         .iter()
@@ -281,7 +297,11 @@ fn cross_validation(report: &Report, cv: &[CvPoint], chosen: &[(&str, f64)]) -> 
     ];
     pictured("Cross-validation", picture, caption)
         .page(html! { @if !found.is_empty() { (markup(&columns)) } })
-        .line(format!("Cross-validation over {} values of lambda\nMeasure: {measure}\n", cv.len()))
+        .line(format!(
+            "Cross-validation over {} values of lambda\nMeasure: {measure}{}\n",
+            cv.len(),
+            alone.map_or_else(String::new, |alone| format!("\n{}", alone.trim_end_matches(['.', ' '])))
+        ))
         .table(columns.into_iter().map(Column::text_only).collect())
 }
 

@@ -10,6 +10,10 @@ use super::block::Outcome;
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{BLOCK_ROWS, Spares, Values};
 
+/// The least working weight of a row that counts. A variance may vanish in double precision where a residual does not; that residual over
+/// the root of this, squared, still is a number.
+const LEAST: f64 = 1e-250;
+
 /// What the rows of a strip add to the sums of a pass, block by block.
 pub(super) struct Strip {
     /// Of each block, one number a column.
@@ -42,6 +46,17 @@ impl Outcome {
         if let Some(weights) = &self.weights {
             let rows = values.iter_mut().zip(&weights[start..]);
             rows.for_each(|(value, weight)| *value = if *weight == 0.0 { 0.0 } else { weight * *value });
+        }
+    }
+
+    /// The same, and no less than [`LEAST`] for a row that counts: its residual is divided by the root of it.
+    pub(super) fn weights_to_divide_by(&self, start: usize, values: &mut [f64]) {
+        self.working_weights(start, values);
+        let counts = |row: usize| self.weights.as_ref().is_none_or(|weights| weights[start + row] > 0.0);
+        for (row, value) in values.iter_mut().enumerate() {
+            if *value < LEAST && counts(row) {
+                *value = LEAST;
+            }
         }
     }
 

@@ -221,6 +221,10 @@ pub struct Receiver {
     across: bool,
     /// Whether the sender's step is one of coefficients of the fit, whatever columns are reported.
     steps_of_fit: bool,
+    /// Products of basis and own columns with the working residual, summed row by row where a factorisation would round them away.
+    products: Option<Vec<f64>>,
+    /// What the working residual is divided by in the triangle.
+    unit: f64,
 }
 
 /// Square roots of the covariance that follows from the residuals.
@@ -242,6 +246,8 @@ pub struct Reading {
     pub score: DVector<f64>,
     /// Sum of squares of the working residual that neither side's columns explain.
     pub residual: f64,
+    /// That of what they explain together: a joint step lowers the deviance by it.
+    pub gained: f64,
     /// Own columns that depend on the basis; where any are set aside, nothing else of the reading counts.
     pub dependent: Vec<usize>,
     /// Own covariance and Newton step; none where columns depend on each other to the last digit.
@@ -270,6 +276,8 @@ pub struct ReadingOfSeveral {
     pub all: Vec<(DMatrix<f64>, DVector<f64>)>,
     /// Sum of squares of the working residual that no side's columns explain.
     pub residual: f64,
+    /// That of what they explain together: a joint step lowers the deviance by it.
+    pub gained: f64,
     /// Own covariance and Newton step; none where columns depend on each other.
     pub inference: Option<Inference>,
     /// That of each basis from the residuals; none where it is not asked for or not defined.
@@ -291,6 +299,8 @@ impl Receiver {
             kept: Vec::new(),
             across: false,
             steps_of_fit: false,
+            products: None,
+            unit: 1.0,
         }
     }
 
@@ -304,6 +314,14 @@ impl Receiver {
     #[must_use]
     pub fn with_steps_of_the_fit(self, steps_of_fit: bool) -> Receiver {
         Receiver { steps_of_fit, ..self }
+    }
+
+    /// The same for a working residual with values that a factorisation would spread over all columns as rounding: rows of nearly no
+    /// working weight have such values, and yet their products with weighted columns are small. `largest` is the largest one in size.
+    #[must_use]
+    pub fn with_products(self, largest: Option<f64>) -> Receiver {
+        let products = largest.map(|_| vec![0.0; self.basis + self.own]);
+        Receiver { products, unit: largest.unwrap_or(1.0), ..self }
     }
 
     /// Takes rows `start..` of the basis in; `working` is the working residual `W^-1/2 W (y - mean)` of all rows.
@@ -344,11 +362,21 @@ impl Receiver {
         of_basis: impl Fn(Range<usize>, &mut Vec<f64>) + Sync,
         working: &[f64],
     ) {
-        let with_centres = self.with_centres;
+        let (with_centres, unit) = (self.with_centres, self.unit);
+        if let Some(products) = &mut self.products {
+            for start in rows.clone().step_by(linalg::BLOCK_ROWS) {
+                let part = start..rows.end.min(start + linalg::BLOCK_ROWS);
+                let mut values = Vec::new();
+                of_basis(part.clone(), &mut values);
+                columns.append(part.clone(), false, &mut values);
+                let of_columns = products.iter_mut().zip(values.chunks(part.len()));
+                of_columns.for_each(|(sum, column)| *sum += kernels::dot(column, &working[part.clone()]));
+            }
+        }
         self.triangle.extend(rows, |part, out| {
             of_basis(part.clone(), out);
             columns.append(part.clone(), false, out);
-            out.extend_from_slice(&working[part.clone()]);
+            out.extend(working[part.clone()].iter().map(|z| z / unit));
             // Where the other party's columns explain them nothing but rounding is left, and they stand last: it harms no other column.
             if with_centres {
                 out.extend(columns.weights[part].iter().map(|weight| weight.sqrt()));
@@ -405,18 +433,29 @@ impl Receiver {
         finite.then(roots)
     }
 
-    /// The same where it is asked for, from the triangle of all rows.
-    fn robust_where_asked(
-        &mut self,
-        columns: &Reported<'_>,
-        working: &[f64],
-        sizes: &[usize],
-    ) -> (DMatrix<f64>, Robust) {
+    /// The triangle of all rows, the sum of squares of the working residual that no columns explain, and where it is asked for the same.
+    fn whole(&mut self, columns: &Reported<'_>, working: &[f64], sizes: &[usize]) -> (DMatrix<f64>, f64, Robust) {
         let size = self.basis + self.own + 1 + usize::from(self.with_centres);
-        let all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), size);
+        let mut all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), size);
+        let last = self.basis + self.own;
+        all.column_mut(last).scale_mut(self.unit);
+        let residual = all[(last, last)].powi(2).min(f64::MAX);
+        if let Some(along) = self.along(&all) {
+            // What no columns explain would be rounding of what they do, in every factorisation to come.
+            all.column_mut(last).fill(0.0);
+            all.view_mut((0, last), (last, 1)).copy_from(&along);
+        }
         let asked = !self.errors.is_model();
         let robust = asked.then(|| self.robust(&all, columns, working, sizes)).flatten();
-        (all, robust.unwrap_or_default())
+        (all, residual, robust.unwrap_or_default())
+    }
+
+    /// Coordinates of the working residual along the first rows of the triangle, from products with columns.
+    fn along(&self, all: &DMatrix<f64>) -> Option<DVector<f64>> {
+        let mut along = DVector::from_column_slice(self.products.as_ref()?);
+        let factor = all.view((0, 0), (along.len(), along.len()));
+        let solved = factor.tr_solve_upper_triangular_mut(&mut along);
+        (solved && along.iter().all(|value| value.is_finite())).then_some(along)
     }
 
     /// The own columns as they are reported, in the small columns of the triangle.
@@ -433,7 +472,7 @@ impl Receiver {
     /// Reads the result off once all rows have come.
     pub fn finish(mut self, columns: &Reported<'_>, working: &[f64]) -> Option<Reading> {
         let (q, p) = (self.basis, self.own);
-        let (all, robust) = self.robust_where_asked(columns, working, &[q]);
+        let (all, residual, robust) = self.whole(columns, working, &[q]);
         let basis = all.columns(0, q).into_owned();
         let inner = all.columns(q, p).into_owned();
         let working = all.column(q + p).into_owned();
@@ -476,14 +515,14 @@ impl Receiver {
             false if dependent.is_empty() => return None,
             false => None,
         };
-        let residual = own_last[(q + p, q + p)].powi(2);
+        let gained = own_last.view((0, q + p), (q + p, 1)).norm_squared();
         let across = match (self.across && inference.is_some(), self.errors.is_model()) {
             (false, _) => None,
             (true, true) => across(&beside(&basis, &reported), q, p),
             (true, false) => robust.across,
         };
         let robust = robust.bases.into_iter().next();
-        Some(Reading { factor, score, residual, dependent, inference, robust, across })
+        Some(Reading { factor, score, residual, gained, dependent, inference, robust, across })
     }
 }
 
@@ -491,7 +530,7 @@ impl Receiver {
     /// Reads the result off for bases of these numbers of columns, which were pushed beside each other.
     pub fn finish_several(mut self, sizes: &[usize], columns: &Reported<'_>, working: &[f64]) -> ReadingOfSeveral {
         let (q, p) = (self.basis, self.own);
-        let (all, robust) = self.robust_where_asked(columns, working, sizes);
+        let (all, residual, robust) = self.whole(columns, working, sizes);
         let inner = all.columns(q, p).into_owned();
         let working = all.column(q + p).into_owned();
         let reported = self.reported(&all, &inner);
@@ -516,12 +555,13 @@ impl Receiver {
             let start = factor.ncols() - 1 - size;
             let projected = factor.view((start, start), (size, size)).into_owned();
             let along = factor.view((start, start + size), (size, 1)).column(0).into_owned();
-            (projected, along, factor[(start + size, start + size)].powi(2))
+            (projected, along, factor.view((0, start + size), (start + size, 1)).norm_squared())
         };
         let mut reading = ReadingOfSeveral {
             earlier: Vec::new(),
             all: Vec::new(),
-            residual: 0.0,
+            residual,
+            gained: 0.0,
             inference: None,
             robust: robust.bases,
         };
@@ -542,11 +582,11 @@ impl Receiver {
             reading.all.push((projected, score));
         }
         let own: Vec<&DMatrix<f64>> = bases.iter().chain([&inner]).collect();
-        let (projected, mut step, residual) = last(&own);
+        let (projected, mut step, gained) = last(&own);
         let mut root = DMatrix::identity(p, p);
         let solved = projected.solve_upper_triangular_mut(&mut root) && projected.solve_upper_triangular_mut(&mut step);
         reading.inference = solved.then_some(Inference { root, step, robust: robust.own });
-        reading.residual = residual;
+        reading.gained = gained;
         reading
     }
 }

@@ -116,9 +116,12 @@ pub enum LedgerError {
     },
     /// Not enough budget.
     #[error(
-        "the budget of data set {data_set:?} is spent: this run needs {needed:.6}, {left:.6} of {cap:.6} is left (sum of (sensitivity/sigma)^2)"
+        "{}: this run needs {needed:.6}, {left:.6} of {cap:.6} is left (sum of (sensitivity/sigma)^2)",
+        spent(of_run, data_set)
     )]
     Overspent {
+        /// The data set of the run.
+        of_run: String,
         /// Whose cap would be passed; may be a data set that shares persons.
         data_set: String,
         /// Charge of the run.
@@ -142,8 +145,8 @@ pub enum LedgerError {
     /// Rows that differ from those of an earlier table by too few.
     #[error(
         "the rows of this run and those of run {run:?}, whose table of data set {data_set:?} is open, differ by {rows}: the difference of \
-         both tables is the table of those rows, and at least {least} are needed; use the same rows, or loosen \
-         `sealed_rows_per_column` in your own policy"
+         both tables is the table of those rows, and at least {least} are needed; use the same rows, or loosen `sealed_rows_per_column` \
+         (for columns of few values `sealed_entropy_bits` and `sealed_level_rows` too) in your own policy"
     )]
     RowsBetween {
         /// Whose rows.
@@ -151,6 +154,43 @@ pub enum LedgerError {
         /// The earlier run.
         run: String,
         /// Rows that are in one of both only.
+        rows: u64,
+        /// How many are needed.
+        least: u64,
+    },
+    /// Rows that are told apart by another column than those of an earlier table.
+    #[error(
+        "rows are told apart by {} here, and were by {} in run {run:?}, whose table of data set {data_set:?} is open: nobody can tell by \
+         how many rows the two tables differ; name the same `rows.id` in the study",
+        told_by(Some(told)),
+        told_by(before.as_deref())
+    )]
+    OtherIdentifiers {
+        /// Whose rows.
+        data_set: String,
+        /// The earlier run.
+        run: String,
+        /// The column here; empty for the place in the table.
+        told: String,
+        /// That of the earlier run; none where it was not recorded.
+        before: Option<String>,
+    },
+    /// A column that differs from one of an earlier table in too few rows.
+    #[error(
+        "column {column:?} and column {other:?} of run {run:?}, whose table of data set {data_set:?} is open, differ in {rows} rows: the \
+         difference of both tables is about those values, and at least {least} are needed; use the same values, or loosen \
+         `sealed_level_rows` in your own policy"
+    )]
+    CellsBetween {
+        /// Whose rows.
+        data_set: String,
+        /// The earlier run.
+        run: String,
+        /// The column here.
+        column: String,
+        /// The column there.
+        other: String,
+        /// Rows in which they differ, about.
         rows: u64,
         /// How many are needed.
         least: u64,
@@ -240,6 +280,14 @@ fn elsewhere(data: &str, ledger: &str, anchor: &str, gone: bool) -> String {
     }
 }
 
+/// Whose budget is spent: that of the run's data set, or of one that has persons in common with it.
+fn spent(of_run: &str, data_set: &str) -> String {
+    match of_run == data_set {
+        true => format!("the budget of data set {data_set:?} is spent"),
+        false => format!("data set {of_run:?} shares persons with {data_set:?}, whose budget is spent"),
+    }
+}
+
 fn too_many_rows(found: u64, declared: u32) -> String {
     match declared {
         1 => "two rows belong to one person (the same id); give every person one row (ids that are whole numbers count by their value: \
@@ -278,6 +326,8 @@ impl LedgerError {
             | LedgerError::Overspent { .. }
             | LedgerError::RowsBetween { .. }
             | LedgerError::OtherWeights { .. }
+            | LedgerError::OtherIdentifiers { .. }
+            | LedgerError::CellsBetween { .. }
             | LedgerError::Charge { .. }
             | LedgerError::UnknownRun { .. }
             | LedgerError::RunExists { .. }
@@ -285,5 +335,14 @@ impl LedgerError {
             | LedgerError::Filter { .. }
             | LedgerError::Lattice(_) => Exit::Refused,
         }
+    }
+}
+
+/// How rows are told apart.
+fn told_by(column: Option<&str>) -> String {
+    match column {
+        None => "something else".to_string(),
+        Some("") => "their place in the table".to_string(),
+        Some(column) => format!("column {column:?}"),
     }
 }

@@ -6,8 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use super::state::{Entry, Openings};
-use super::{Ledger, LedgerError, PersonDigests, Storage, Transaction, plain_blob};
+use super::{Ledger, LedgerError, PersonDigests, Storage, Transaction, hexadecimal, plain_blob};
+use crate::data::sketch::{Sketch, few_differing};
 use crate::secure::open::Earlier;
 
 /// The rows of a table, by digests of their identifiers.
@@ -24,6 +27,37 @@ impl TableRows {
         let digests = Arc::new(PersonDigests::of_rows(rows));
         TableRows { name: digests.digest(), digests }
     }
+}
+
+/// A sketch of a column as it is kept, under the ledger's key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnSketch {
+    column: String,
+    bytes: Arc<Vec<u8>>,
+    /// Of the bytes.
+    name: String,
+}
+
+impl ColumnSketch {
+    /// Of a column.
+    pub fn new(column: &str, sketch: &Sketch, key: &[u8; 32]) -> ColumnSketch {
+        let bytes = sketch.sealed(key);
+        ColumnSketch { column: column.to_owned(), name: hexadecimal(&Sha256::digest(&bytes)), bytes: Arc::new(bytes) }
+    }
+}
+
+/// How much two tables of a data set must differ by, if they differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fewest {
+    /// Rows that are in one of both only.
+    pub rows: u64,
+    /// Rows in which a column of one has another value than a column of the other.
+    pub values: u64,
+}
+
+impl Fewest {
+    /// Of tables that are not compared.
+    pub const NONE: Fewest = Fewest { rows: 0, values: 0 };
 }
 
 /// What a run lets open of a data set.
@@ -47,6 +81,10 @@ pub struct Opening {
     pub weighted: Option<TableRows>,
     /// The rows of each fold of cross-validation, where a table of each opens.
     pub folds: Vec<TableRows>,
+    /// The column by which rows are told apart; empty where that is their place in the table.
+    pub told_by: String,
+    /// The columns of the table.
+    pub sketches: Vec<ColumnSketch>,
 }
 
 impl Opening {
@@ -95,8 +133,9 @@ impl<S: Storage> Ledger<S> {
     }
 
     /// Whether a run may let these numbers open; nothing is recorded. `allowed` judges by what opened in other runs. Tables of the same
-    /// data set must be about the same rows, or about rows of which at least `least` are in one of both only, and rows
-    /// in both must have the same weights. Where one of two runs has
+    /// data set must be about the same rows, or about rows of which at least as many as `fewest` says are in one of both only, and rows
+    /// in both must have the same weights. Columns of the same rows must be the same, or differ in as many rows as it says. Rows of both
+    /// must be told apart by the same column. Where one of two runs has
     /// folds, the folds of both cut the rows into pieces, and each piece must be empty or have that many rows: sums and differences of
     /// the tables are about whole pieces.
     ///
@@ -105,12 +144,12 @@ impl<S: Storage> Ledger<S> {
     pub fn may_open<E>(
         &mut self,
         opening: &Opening,
-        least: u64,
+        fewest: Fewest,
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
         self.transact(|transaction| {
             transaction.storage.check()?;
-            transaction.may_open(opening, least, allowed)
+            transaction.may_open(opening, fewest, allowed)
         })
     }
 
@@ -121,24 +160,43 @@ impl<S: Storage> Ledger<S> {
     pub fn open_numbers<E>(
         &mut self,
         opening: &Opening,
-        least: u64,
+        fewest: Fewest,
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
         self.transact(|transaction| {
-            if let Err(refused) = transaction.may_open(opening, least, allowed)? {
+            if let Err(refused) = transaction.may_open(opening, fewest, allowed)? {
                 return Ok(Err(refused));
             }
-            let Opening { run, data_set, also: _, peers, study, numbers, rows, weighted, folds } = opening.clone();
+            transaction.goes_on(opening)?;
+            let Opening { run, data_set, also: _, peers, study, numbers, rows, weighted, folds, told_by, sketches } =
+                opening.clone();
             for TableRows { digests, name } in rows.iter().chain(&weighted).chain(&folds) {
                 if !transaction.state.keeps(name) {
                     transaction.storage.put_blob(&plain_blob(name), &digests.bytes())?;
                 }
             }
+            for ColumnSketch { name, bytes, .. } in &sketches {
+                if !transaction.state.keeps(name) {
+                    transaction.storage.put_blob(&plain_blob(name), bytes)?;
+                }
+            }
+            let told_by = rows.is_some().then_some(told_by);
+            let sketches = sketches.into_iter().map(|sketch| (sketch.column, sketch.name)).collect();
             let rows_digest = rows.map(|rows| rows.name);
             let weights_digest = weighted.map(|rows| rows.name);
             let folds = folds.into_iter().map(|fold| fold.name).collect();
-            let numbers = Entry::Numbers { run, data_set, peers, study, numbers, rows_digest, weights_digest, folds };
-            transaction.append(numbers)?;
+            transaction.append(Entry::Numbers {
+                run,
+                data_set,
+                peers,
+                study,
+                numbers,
+                rows_digest,
+                weights_digest,
+                folds,
+                told_by,
+                sketches,
+            })?;
             Ok(Ok(()))
         })
     }
@@ -159,16 +217,28 @@ impl<S: Storage> Transaction<'_, S> {
     fn may_open<E>(
         &mut self,
         opening: &Opening,
-        least: u64,
+        fewest: Fewest,
         allowed: impl FnOnce(Before) -> Result<(), E>,
     ) -> Result<Result<(), E>, LedgerError> {
-        self.compare_rows(opening, least)?;
+        self.compare_rows(opening, fewest)?;
         let data_sets = self.state.of_the_same_rows(&opening.data_set, &opening.also);
         Ok(allowed(self.state.opened_before(&data_sets, &opening.run)))
     }
 
-    /// The difference of two tables is the table of the rows that are in one of both only, if the others have the same weights.
-    fn compare_rows(&mut self, opening: &Opening, least: u64) -> Result<(), LedgerError> {
+    /// What is recorded of a run goes on with it. Its name comes from the coordinator: a name of another run would put what opens now in
+    /// place of what opened then.
+    fn goes_on(&self, opening: &Opening) -> Result<(), LedgerError> {
+        let rows = opening.rows.as_ref().map(|rows| &rows.name);
+        match self.state.openings.get(&opening.run) {
+            Some(known) if known.data_set != opening.data_set || known.rows_digest.as_ref() != rows => {
+                Err(LedgerError::RunExists { run: opening.run.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The difference of two tables is the table of the rows that are in one of both only, if the others have the same weights and values.
+    fn compare_rows(&mut self, opening: &Opening, fewest: Fewest) -> Result<(), LedgerError> {
         let Some(rows) = &opening.rows else { return Ok(()) };
         let weighted = opening.weighted.as_ref().unwrap_or(rows);
         let data_sets = self.state.of_the_same_rows(&opening.data_set, &opening.also);
@@ -181,6 +251,9 @@ impl<S: Storage> Transaction<'_, S> {
         }
         for (run, opened) in others {
             let Some(other) = &opened.rows_digest else { continue };
+            if fewest.rows > 0 {
+                self.compare_identifiers(opening, rows, &run, &opened)?;
+            }
             let with_weights = opened.weights_digest.as_ref().unwrap_or(other);
             let mut differing = 0;
             if *other != rows.name || *with_weights != weighted.name {
@@ -197,8 +270,66 @@ impl<S: Storage> Transaction<'_, S> {
                 let piece = smallest_piece(&opening.tables(), &theirs.collect::<Result<Vec<_>, _>>()?);
                 few = few.into_iter().chain(piece).min();
             }
-            if let Some(rows) = few.filter(|rows| *rows < least) {
-                return Err(LedgerError::RowsBetween { data_set: opening.data_set.clone(), run, rows, least });
+            if let Some(rows) = few.filter(|rows| *rows < fewest.rows) {
+                let (data_set, least) = (opening.data_set.clone(), fewest.rows);
+                return Err(LedgerError::RowsBetween { data_set, run, rows, least });
+            }
+            if differing == 0 {
+                self.compare_values(opening, &run, &opened, fewest.values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Digests of different identifiers cannot be compared.
+    fn compare_identifiers(
+        &mut self,
+        opening: &Opening,
+        rows: &TableRows,
+        run: &str,
+        opened: &Openings,
+    ) -> Result<(), LedgerError> {
+        let comparable = match (&opened.told_by, &opened.rows_digest) {
+            (Some(before), _) => *before == opening.told_by,
+            // Of an earlier version: rows that share nothing were told apart in another way, or are others.
+            (None, Some(other)) => rows.digests.common(&self.blob_of_persons(other)?) > 0,
+            (None, None) => true,
+        };
+        match comparable {
+            true => Ok(()),
+            false => Err(LedgerError::OtherIdentifiers {
+                data_set: opening.data_set.clone(),
+                run: run.to_owned(),
+                told: opening.told_by.clone(),
+                before: opened.told_by.clone(),
+            }),
+        }
+    }
+
+    /// A value that became another one, and columns that differ in few rows, are what two tables of the same rows differ by.
+    fn compare_values(
+        &mut self,
+        opening: &Opening,
+        run: &str,
+        opened: &Openings,
+        least: u64,
+    ) -> Result<(), LedgerError> {
+        for (other, digest) in &opened.sketches {
+            if opening.sketches.iter().any(|sketch| sketch.name == *digest) {
+                continue;
+            }
+            let kept = self.checked_blob(&plain_blob(digest), digest)?;
+            for ColumnSketch { column, bytes, .. } in &opening.sketches {
+                if let Some(rows) = few_differing(bytes, &kept, least) {
+                    return Err(LedgerError::CellsBetween {
+                        data_set: opening.data_set.clone(),
+                        run: run.to_owned(),
+                        column: column.clone(),
+                        other: other.clone(),
+                        rows,
+                        least,
+                    });
+                }
             }
         }
         Ok(())

@@ -105,6 +105,12 @@ pub(super) enum Entry {
         /// Of the rows of each fold of cross-validation, of which a table each opened.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         folds: Vec<String>,
+        /// The column by which rows are told apart, empty where that is their place; none in entries of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told_by: Option<String>,
+        /// Digests of the sketches of the columns, by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        sketches: BTreeMap<String, String>,
     },
 }
 
@@ -303,6 +309,8 @@ pub(super) struct Openings {
     pub(super) rows_digest: Option<String>,
     pub(super) weights_digest: Option<String>,
     pub(super) folds: Vec<String>,
+    pub(super) told_by: Option<String>,
+    pub(super) sketches: BTreeMap<String, String>,
 }
 
 impl Openings {
@@ -315,13 +323,14 @@ impl Openings {
     }
 
     /// What tells tables of two runs apart.
-    pub(super) fn tables_named(&self) -> [&[String]; 3] {
-        [self.rows_digest.as_slice(), self.weights_digest.as_slice(), &self.folds]
+    pub(super) fn tables_named(&self) -> impl PartialEq {
+        let Openings { data_set: _, numbers: _, rows_digest, weights_digest, folds, told_by, sketches } = self;
+        (rows_digest, weights_digest, folds, told_by, sketches)
     }
 
-    /// Every set of rows that it names.
+    /// Every set of rows, and every sketch, that it names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.rows_digest.iter().chain(&self.weights_digest).chain(&self.folds)
+        self.rows_digest.iter().chain(&self.weights_digest).chain(&self.folds).chain(self.sketches.values())
     }
 }
 
@@ -389,8 +398,7 @@ impl State {
             }
             Entry::Persons { data_set, persons_digest } => {
                 let account = self.accounts.get_mut(&data_set)?;
-                let before = std::mem::replace(&mut account.persons_digest, persons_digest);
-                new(account.read_otherwise.replace(before))?;
+                new(account.read_otherwise.replace(std::mem::replace(&mut account.persons_digest, persons_digest)))?;
             }
             Entry::Linked { data_sets } => self.link(&data_sets)?,
             Entry::Started { run, index } => {
@@ -416,8 +424,11 @@ impl State {
                 self.show(names, persons_digest.as_deref().is_some_and(is_anyone))?;
                 self.plain_runs.insert(run, persons_digest);
             }
-            Entry::Numbers { run, data_set, numbers, rows_digest, weights_digest, folds, .. } => {
-                self.openings.insert(run, Openings { data_set, numbers, rows_digest, weights_digest, folds });
+            Entry::Numbers {
+                run, data_set, numbers, rows_digest, weights_digest, folds, told_by, sketches, ..
+            } => {
+                let opened = Openings { data_set, numbers, rows_digest, weights_digest, folds, told_by, sketches };
+                self.openings.insert(run, opened);
             }
             Entry::Bounds { data_set, bounds, .. } => self.accounts.get_mut(&data_set)?.state_bounds(bounds),
         }

@@ -119,7 +119,9 @@ pub enum StorageError {
         place: String,
     },
     /// There is no ledger, although there was one.
-    #[error("the privacy ledger {place} is gone, but its anchor says that it had {records} records: restore it")]
+    #[error(
+        "the privacy ledger {place} is gone, but its anchor says that it had {records} records: restore it, or name the state folder that has it"
+    )]
     Gone {
         /// Which ledger.
         place: String,

@@ -123,6 +123,7 @@ impl<S: Storage> Transaction<'_, S> {
                 && !(account.sum == 0.0 && charge <= account.cap)
             {
                 return Err(LedgerError::Overspent {
+                    of_run: data_set.to_owned(),
                     data_set: name,
                     needed: charge,
                     left: account.left(),

@@ -2,9 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::data::align::Mask;
+use crate::data::sketch::{Sketch, marks_of};
+use crate::data::{Column, Values};
 use crate::privacy::accountant::{Accountant, Budget};
 use crate::privacy::ledger::tests::Memory;
-use crate::privacy::ledger::{PersonDigester, PersonDigests, PlainRun, Registration, keyed};
+use crate::privacy::ledger::{ColumnSketch, PersonDigester, PersonDigests, PlainRun, Registration, keyed};
 
 const LIMITS: Limits = Limits { entropy_bits: 64.0, level_rows: 10, rows_per_column: 10, opened_share: 0.5 };
 
@@ -25,6 +27,8 @@ fn opening(run: &str, data_set: &str) -> Opening {
         rows: None,
         weighted: None,
         folds: Vec::new(),
+        told_by: "id".to_owned(),
+        sketches: Vec::new(),
     }
 }
 
@@ -37,7 +41,8 @@ fn account(memory: &Memory, run: &str, data_set: &str, range: std::ops::Range<u3
 }
 
 fn opens(numbers: u64, rows: u64) -> Opens<'static> {
-    Opens { numbers, rows, columns: [2, 3], dropped: None, weights: None, folds: None, limits: &LIMITS }
+    let apart = Fewest { rows: 0, values: 20 };
+    Opens { numbers, rows, columns: [2, 3], dropped: None, weights: None, folds: None, limits: &LIMITS, apart }
 }
 
 fn before(memory: &Memory, data_set: &str) -> Before {
@@ -201,6 +206,94 @@ fn rows_that_are_dropped_are_not_covered() {
     account(&memory, "r2", "claims", 0..1000).open(&without).unwrap();
     let all = account(&memory, "r3", "claims", 0..1000).open(&opens(10, 1000));
     assert!(matches!(all, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 1, .. }))), "{all:?}");
+}
+
+#[test]
+fn rows_that_are_told_apart_by_another_column_are_not_compared() {
+    let memory = Memory::new();
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    let by = |told_by: &str, range| {
+        let told = Opening { told_by: told_by.to_owned(), ..opening("r2", "claims") };
+        RunAccount::new(Ledger::open(memory.clone()).unwrap(), told, rows(range)).may_open(&opens(10, 1000))
+    };
+    by("id", 2000..3000).unwrap();
+    // By their place, or by another column, rows have digests that are new: nobody can tell that one of them is missing.
+    for told_by in ["", "pid"] {
+        let refused = by(told_by, 2000..2999);
+        let Err(NotOpened::Ledger(LedgerError::OtherIdentifiers { run, told, before, .. })) = refused else {
+            panic!("{told_by}: {refused:?}")
+        };
+        assert_eq!((run.as_str(), told.as_str(), before.as_deref()), ("r1", told_by, Some("id")));
+    }
+    let sentence = by("", 0..1000).unwrap_err().to_string();
+    assert!(
+        sentence.contains("told apart by their place in the table here, and were by column \"id\" in run \"r1\""),
+        "{sentence}"
+    );
+    // A party that asks for no rows per column compares none.
+    let limits: &'static Limits = Box::leak(Box::new(Limits { rows_per_column: 0, ..LIMITS }));
+    let told = Opening { told_by: String::new(), ..opening("r2", "claims") };
+    let ledger = Ledger::open(memory.clone()).unwrap();
+    RunAccount::new(ledger, told, rows(0..999)).may_open(&Opens { limits, ..opens(10, 999) }).unwrap();
+    Ledger::open(memory).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_run_that_has_the_name_of_an_earlier_one_does_not_take_its_place() {
+    let memory = Memory::new();
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    let again = account(&memory, "r1", "claims", 0..999).open(&opens(10, 999));
+    assert!(matches!(again, Err(NotOpened::Ledger(LedgerError::RunExists { .. }))), "{again:?}");
+    let again = account(&memory, "r1", "visits", 0..1000).open(&opens(10, 1000));
+    assert!(matches!(again, Err(NotOpened::Ledger(LedgerError::RunExists { .. }))), "{again:?}");
+    // What a plain run lets open names no rows.
+    let mut ledger = Ledger::open(memory.clone()).unwrap();
+    let plain = Opening { numbers: 1, ..opening("r1", "claims") };
+    let again = ledger.open_numbers(&plain, Fewest::NONE, |_| Ok::<(), ()>(()));
+    assert!(matches!(again, Err(LedgerError::RunExists { .. })), "{again:?}");
+    assert_eq!(before(&memory, "claims"), Before { runs: 1, numbers: 10, plain: 0 });
+}
+
+#[test]
+fn values_that_differ_in_few_rows_from_those_of_an_earlier_table_are_refused() {
+    let memory = Memory::new();
+    let names: Vec<String> = (0..1000).map(|row: u32| row.to_string()).collect();
+    let marks = marks_of(names.iter().map(String::as_bytes));
+    let salary = |changed: u32| -> Vec<f64> {
+        (0..1000).map(|row: u32| f64::from(row * row % 997) + if row < changed { 1250.5 } else { 0.0 }).collect()
+    };
+    let with = |run: &str, columns: Vec<(&str, Vec<f64>)>| {
+        let sketches = columns.into_iter().map(|(name, values)| {
+            let column = Column { name: name.to_owned(), values: Values::Numeric(values) };
+            ColumnSketch::new(name, &Sketch::of(&marks, &column), &[5; 32])
+        });
+        let opening = Opening { sketches: sketches.collect(), ..opening(run, "claims") };
+        let ledger = Ledger::open(memory.clone()).or_else(|_| Ledger::create(memory.clone())).unwrap();
+        RunAccount::new(ledger, opening, rows(0..1000))
+    };
+    let age = || -> Vec<f64> { (0..1000).map(|row: u32| f64::from(row % 60)).collect() };
+    with("r1", vec![("salary", salary(0)), ("age", age())]).open(&opens(10, 1000)).unwrap();
+    // The same values, also beside another column; twenty and more of other values; another unit.
+    let euros = salary(0).into_iter().map(|salary| salary / 1.95583).collect();
+    let sound: [Vec<(&str, Vec<f64>)>; 4] =
+        [vec![("age", age())], vec![("salary", salary(0))], vec![("salary", salary(25))], vec![("salary", euros)]];
+    for columns in sound {
+        with("r2", columns).may_open(&opens(10, 1000)).unwrap();
+    }
+    for (name, changed, few) in [("salary", 1, 1), ("salary", 19, 19), ("corrected", 3, 3)] {
+        let refused = with("r2", vec![("age", age()), (name, salary(changed))]).open(&opens(10, 1000));
+        let Err(NotOpened::Ledger(LedgerError::CellsBetween { column, other, rows, least: 20, .. })) = refused else {
+            panic!("{name} {changed}: {refused:?}")
+        };
+        assert_eq!((column.as_str(), other.as_str()), (name, "salary"));
+        assert!((1..=few).contains(&rows) && rows + 2 >= few, "{rows} of {few}");
+    }
+    // Tables of rows of which enough are in one of both only have nothing else in common that could be told.
+    let others = with("r2", vec![("salary", salary(1))]);
+    let RunAccount { ledger, opening, .. } = others;
+    RunAccount::new(ledger, opening, rows(0..900)).may_open(&opens(10, 900)).unwrap();
+    with("r2", vec![("salary", salary(0))]).open(&opens(10, 1000)).unwrap();
+    Ledger::open(memory).unwrap().verify().unwrap();
 }
 
 #[test]

@@ -48,6 +48,72 @@ bmi               1.19     1.114     1.271
     assert!(!text(&gaussian).contains("ratios:") && !html(&gaussian).contains("ratios</h2>"));
 }
 
+/// R: `exp(800)` is Inf and `exp(-800)` is 0.
+#[test]
+fn ratios_that_overflow_keep_their_row_and_are_infinite() {
+    let mut report = odds();
+    let new = |term: &str, estimate| {
+        Coefficient::new(term.into(), Role::Alice, Some(estimate), Some(1.0), Family::Binomial, 437.0)
+    };
+    report.coefficients[0] = new("(Intercept)", -800.0);
+    report.coefficients[1] = new("steep", 709.0);
+    report.coefficients.insert(2, new("huge", 800.0));
+    let shown = text(&report.with_derived());
+    for row in [
+        "(Intercept)          0         0          0\n",
+        "steep       8.218e+307 1.158e+307       Inf\n",
+        "huge               Inf       Inf        Inf\n",
+    ] {
+        let row: Vec<&str> = row.split_whitespace().collect();
+        let below = shown.split("Odds ratios:").nth(1).unwrap();
+        let found = below.lines().any(|line| line.split_whitespace().eq(row.iter().copied()));
+        assert!(found, "{row:?} in {below}");
+    }
+}
+
+#[test]
+fn rounds_that_ended_early_have_no_test_of_the_whole_fit() {
+    let report = Report { termination: Termination::MaxRounds, converged: Some(false), ..odds() };
+    let shown = text(&report.with_derived());
+    assert!(!shown.contains("Likelihood ratio test") && !shown.contains("McFadden"), "{shown}");
+}
+
+/// R 4.2.2: `anova(lm(mpg ~ 0 + wt + hp, mtcars), lm(mpg ~ wt + hp, mtcars))`, and the larger one with `weights = qsec`.
+#[test]
+fn a_fit_without_an_intercept_is_tested_against_one_with_it() {
+    use crate::report::hypothesis::nested;
+    let of = |rows: &[&str], df: i64, [deviance, null, log_lik]: [f64; 3]| {
+        let values: Vec<_> = rows.iter().map(|term| (*term, Some(1.0), Some(1.0))).collect();
+        let df_null = if rows[0] == "(Intercept)" { 31 } else { 32 };
+        let statistics = Statistics {
+            nobs: 32,
+            df_residual: Some(df),
+            df_null: Some(df_null),
+            deviance: Some(deviance),
+            null_deviance: Some(null),
+            log_lik: Some(log_lik),
+            ..Statistics::default()
+        };
+        own(Family::Gaussian, &values, statistics)
+    };
+    let without = of(&["wt", "hp"], 30, [3_841.611_665_864_754, 14_042.31, -122.012_614_812_677]);
+    let all = ["(Intercept)", "wt", "hp"];
+    let with = of(&all, 29, [195.047_754_741_466_4, 1_126.047_187_5, -74.326_169_412_820_7]);
+    let test = nested((&without).into(), (&with).into()).unwrap();
+    let f = test.f.unwrap();
+    assert!((f.statistic - 542.176_73).abs() < 1e-5 && (f.df, f.df_residual) == (1, Some(29)), "{f:?}");
+    assert_eq!(test.reason, None);
+    let weighted = of(&all, 29, [3_574.456_818_563_684, 19_000.0, -74.825_368_897_210_3]);
+    let apart = nested((&without).into(), (&weighted).into()).unwrap_err().to_string();
+    assert!(apart.contains("weights or rows differ"), "{apart}");
+    // As many coefficients as rows.
+    let saturated = of(&["(Intercept)", "wt", "hp", "qsec"], 0, [0.0, 1_126.047_187_5, f64::INFINITY]);
+    let test = nested((&with).into(), (&saturated).into()).unwrap();
+    assert!(test.f.is_none() && test.likelihood_ratio.is_none());
+    assert!(test.to_string().contains("No test: the larger fit has as many coefficients as rows"), "{test}");
+    assert!(serde_json::to_string(&test).unwrap().contains("as many coefficients as rows"));
+}
+
 #[test]
 fn terms_and_curves_stand_in_text_and_page() {
     let test = Test { statistic: 4.0634, df: 3, df_residual: None, p_value: 0.2547 };

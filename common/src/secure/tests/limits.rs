@@ -60,6 +60,25 @@ fn products(products: u64) -> Numbers {
 }
 
 #[test]
+fn a_part_of_a_table_has_rows_enough_if_the_limits_would_hold_of_it_were_it_like_the_whole() {
+    let limits = Limits::default();
+    let part = |values: Vec<f64>, numbers| limits.part([("x", &values[..])].into_iter(), None, products(numbers));
+    // 192 bits of 1000; half of the twenty rows of the rarer value; half of the forty that are not zero.
+    assert_eq!(part(coded(1000, 500, [0.0, 1.0]), 3), 192);
+    assert_eq!(part(coded(1000, 20, [5.0, 7.0]), 1), 500);
+    assert_eq!(part((0..1000).map(|row| if row < 40 { 1.5 + f64::from(row) } else { 0.0 }).collect(), 10), 500);
+    assert_eq!(part((0..1000).map(f64::from).collect(), 10), 0);
+    assert_eq!(part(vec![2.0; 1000], 10), 0);
+    assert_eq!(part(Vec::new(), 10), 0);
+    // Of several columns that which needs most; none where the party asks for nothing.
+    let (flag, rare) = (coded(1000, 500, [0.0, 1.0]), coded(1000, 20, [5.0, 7.0]));
+    let both = || [("flag", &flag[..]), ("rare", &rare[..])].into_iter();
+    assert_eq!(limits.part(both(), None, products(1)), 500);
+    let none = Limits { entropy_bits: 0.0, level_rows: 0, ..limits };
+    assert_eq!(none.part(both(), None, products(1)), 0);
+}
+
+#[test]
 fn a_two_valued_column_needs_entropy_for_every_column_of_the_peer() {
     let limits = Limits::default();
     let of = |rows: usize, ones: usize, numbers: u64| {

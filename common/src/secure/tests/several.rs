@@ -163,6 +163,11 @@ fn the_dealer_deals_for_all_or_for_nobody() {
     let other = shape(100, &[2, 3, 2]);
     let refusal = dealing.order(2, Order::Several(other, 2)).unwrap_err();
     assert_eq!(refusal.to_string(), "a and c ordered different tables: columns of c 1 and 2");
+    // Columns whose sum is no number any more.
+    for columns in [[usize::MAX; 3], [1, usize::MAX, 1], [usize::MAX - 5, 1, 1]] {
+        let refused = start().order(0, Order::Several(shape(100, &columns), 0));
+        assert!(matches!(refused, Err(Refusal::Columns { .. })), "{refused:?}");
+    }
     // Another party's place, and a number of parties that is not that of the run.
     let refused =
         [Order::Several(wanted, 1), Order::Several(shape(100, &[2, 3]), 0)].map(|order| start().order(0, order));

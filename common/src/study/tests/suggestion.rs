@@ -67,6 +67,30 @@ fn suggested_settings_are_expected_to_do_better_and_nothing_better_is_suggested_
     assert!(search.text().contains("privacy.clip 0.05, 0.1"), "{}", search.text());
 }
 
+/// Where little noise is foretold rows that a norm shortens are most of the error, and no interval contains that.
+#[test]
+fn no_norm_is_suggested_that_biases_coefficients_by_much_of_the_noise() {
+    let two = ["c", "f"].iter().fold(VERTICAL.to_string(), |text, column| {
+        text.replace(&format!(", \"{column}\"]"), "]").replace(&format!("    {column} = {{ range = [0, 1] }}\n"), "")
+    });
+    let two = two.replace("rounds = 4\n    clip = 1.0", "mechanism = \"crossprod\"");
+    let study = |epsilon: &str| {
+        let text = two.replace("epsilon = 3.0", &format!("epsilon = {epsilon}"));
+        vertical(&format!("{text}[privacy.design]\nmean_square = 0.155\ncorrelation = 0.3"))
+    };
+    assert_eq!(study("10.0").search(30_000).suggested, None);
+    assert_eq!(study("10.0").search(100_000).suggested, None);
+    // Where there is much noise the norm that one row in twenty passes makes it less.
+    let found = study("1.0").search(3_000).suggested.unwrap();
+    let norm = found.settings["parties.alice.row_norm"];
+    assert!((0.9..1.0).contains(&norm), "{found:?}");
+    assert!(
+        found.text().contains("Rows beyond a `row_norm` are shortened, which biases coefficients"),
+        "{}",
+        found.text()
+    );
+}
+
 const SITES: &str = r#"
     mode = "private"
     id = "sites"

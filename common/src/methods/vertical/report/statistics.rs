@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::whole;
-use crate::fit::{Covariance, Performance, TermTest, Test};
+use crate::fit::{Coefficient, Covariance, Performance, TermTest, Test};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::report::coefficients::{Style, p_value_column};
@@ -43,7 +43,10 @@ fn name(family: Family) -> &'static str {
 
 /// Odds or rate ratios with their intervals; `None` for gaussian.
 pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
-    let rows: Vec<_> = report.coefficients.iter().filter(|row| row.ratio.is_some()).cloned().collect();
+    let has_ratios = report.family.base().has_ratios() && report.coefficients.iter().any(|row| row.ratio.is_some());
+    let overflows = |x: Option<f64>| x.is_some_and(|x| x.exp() == f64::INFINITY);
+    let has_ratio = |row: &&Coefficient| row.ratio.is_some() || (has_ratios && overflows(row.estimate));
+    let rows: Vec<_> = report.coefficients.iter().filter(has_ratio).cloned().collect();
     if rows.is_empty() {
         return None;
     }
@@ -53,11 +56,17 @@ pub(super) fn ratios(report: &Report, style: &Style<'_>) -> Option<Section> {
         let party = Column::left("Party", rows.iter().map(|row| row.party.to_string()).collect());
         columns.push(party.parties(rows.iter().map(|row| Some(row.party)), colours));
     }
-    columns.push(Column::right(name, cells(rows.iter().map(|row| row.ratio))));
-    let with_intervals = rows.iter().any(|row| row.ratio_low.is_some());
+    // JSON has no number for what overflows; as R, the text says Inf.
+    let ratios = |of: fn(&Coefficient) -> (Option<f64>, Option<f64>)| {
+        let shown =
+            |(ratio, x)| if overflows(x) { "Inf".to_string() } else { cells(std::iter::once(ratio)).swap_remove(0) };
+        rows.iter().map(|row| shown(of(row))).collect::<Vec<_>>()
+    };
+    columns.push(Column::right(name, ratios(|row| (row.ratio, row.estimate))));
+    let with_intervals = rows.iter().any(|row| row.ratio_low.is_some() || row.ratio_high.is_some());
     if with_intervals {
-        columns.push(Column::right("2.5 %", cells(rows.iter().map(|row| row.ratio_low))));
-        columns.push(Column::right("97.5 %", cells(rows.iter().map(|row| row.ratio_high))));
+        columns.push(Column::right("2.5 %", ratios(|row| (row.ratio_low, row.conf_low))));
+        columns.push(Column::right("97.5 %", ratios(|row| (row.ratio_high, row.conf_high))));
     }
     let caption = html! {
         "What one more unit of the column multiplies the " @if report.family.base() == Family::Binomial { "odds" } @else { "rate" }

@@ -8,7 +8,7 @@ use super::penalised::{self, factor_numbers, path_numbers};
 use crate::glm::Family;
 use crate::id::Role;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
-use crate::privacy::ledger::Before;
+use crate::privacy::ledger::{Before, Fewest};
 use crate::privacy::openings::{NotOpened, Opens};
 use crate::secure::budget;
 use crate::secure::kernel::CLASSES;
@@ -319,7 +319,7 @@ pub fn allowed(prepared: &Prepared, others: &[usize], before: Before) -> Result<
     let sizes = Sizes::new(study, block.rows(), alice, bob).of_several(study, role, others);
     countable(study, encoded)?;
     holds_range(&sizes)?;
-    within_limits(study, role, &prepared.policy.limits, &sizes, (encoded, peer_columns), before)
+    within_limits(study, role, &prepared.policy.limits, &sizes, (encoded, peer_columns), before).map(drop)
 }
 
 /// Outcomes for which the likelihood of a family follows from sums alone, and to which there is something to fit: found here, where others
@@ -373,6 +373,7 @@ pub(super) fn holds_range(sizes: &Sizes) -> Result<(), Abort> {
     )))
 }
 
+/// Refuses what may not open of this table alone; what it and another one must differ by.
 pub(super) fn within_limits(
     study: &Study<Vertical>,
     role: Role,
@@ -380,7 +381,7 @@ pub(super) fn within_limits(
     sizes: &Sizes,
     (encoded, peer): (&Encoded, usize),
     before: Before,
-) -> Result<(), Abort> {
+) -> Result<Fewest, Abort> {
     let block = &encoded.block;
     let own = usize::from(block.has_intercept())..block.columns();
     // Rows of weight zero are in no product.
@@ -416,12 +417,12 @@ pub(super) fn within_limits(
             None => Ok(()),
         })
         .and_then(|()| limits.opened(before.earlier(), sizes.at_least(role), rows, [columns, other]))
-        .map(|_| ())
-        .map_err(|limit| beyond(role, &limit, Some(sizes)))
+        .map_err(|limit| beyond(role, &limit, Some(sizes)))?;
+    Ok(Fewest { rows: limits.part(named.iter().copied(), weights, numbers), values: limits.differing(numbers) })
 }
 
 /// Of each factor the level that has no column, which is what its indicators leave of 1.
-fn references(encoded: &Encoded, weights: Option<&[f64]>) -> Vec<(String, Vec<f64>)> {
+pub(super) fn references(encoded: &Encoded, weights: Option<&[f64]>) -> Vec<(String, Vec<f64>)> {
     let block = &encoded.block;
     let mut factors: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
     for j in usize::from(block.has_intercept())..block.columns() {
@@ -533,7 +534,7 @@ pub(super) fn opens<'a>(
     rows: usize,
     shape: &Shape,
     encoded: &'a Encoded,
-    limits: &'a Limits,
+    (limits, apart): (&'a Limits, Fewest),
 ) -> Opens<'a> {
     Opens {
         numbers,
@@ -543,6 +544,7 @@ pub(super) fn opens<'a>(
         weights: encoded.weights.as_deref(),
         folds: encoded.folds.as_deref(),
         limits,
+        apart,
     }
 }
 

@@ -34,7 +34,7 @@ use crate::methods::vertical::pair::Pair;
 use crate::methods::vertical::prepare::{Encoded, Prepared};
 use crate::methods::vertical::session::Progress;
 use crate::methods::vertical::several::Exchange;
-use crate::privacy::ledger::Before;
+use crate::privacy::ledger::{Before, Fewest};
 use crate::privacy::openings::Account;
 use crate::secure::basis::{Basis, BasisError, Own};
 use crate::secure::gaussian::{Answer, Means, Reduction, Solution, Table};
@@ -155,6 +155,8 @@ pub(in super::super) struct Work {
     pub(super) path: Option<Path>,
     account: Box<dyn Account + Send>,
     limits: Limits,
+    /// What this table and another one must differ by.
+    apart: Fewest,
     /// Numbers that this party has let open.
     numbers: u64,
     /// At Alice, until Bob's share has come.
@@ -311,14 +313,13 @@ impl Work {
         let shape = shape_of(&study, role, rows, [own.len(), peer_columns])?;
         // What earlier runs let open is the account's to judge.
         let sizes = Sizes::new(&study, rows, shape.left - 1, shape.right).of_several(&study, role, followers);
-        within_limits(&study, role, &limits, &sizes, (&encoded, peer_columns), Before::default())?;
+        let apart = within_limits(&study, role, &limits, &sizes, (&encoded, peer_columns), Before::default())?;
         countable(&study, &encoded)?;
         holds_range(&sizes)?;
-        let opens = opens(sizes.at_least(role), rows, &shape, &encoded, &limits);
+        let opens = opens(sizes.at_least(role), rows, &shape, &encoded, (&limits, apart));
         account.may_open(&opens).map_err(|why| not_opened(role, why, Some(&sizes)))?;
         let null_deviance = if leads { block.null_deviance(study.method.intercept) } else { 0.0 };
-        let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0);
-        let folds = folds.map(|folds| Folds::new(folds, sizes.folds as u32));
+        let folds = encoded.folds.as_ref().filter(|_| sizes.folds > 0).map(|all| Folds::new(all, sizes.folds as u32));
         let first = fold_shape(&study, role, [own.len(), peer_columns], folds.as_ref(), 0)?.unwrap_or(shape);
         let masked = (!study.is_of_several()).then(|| masked_table(&study, role, &opening, first));
         let scalings = block.scalings()[own.clone()].to_vec();
@@ -363,6 +364,7 @@ impl Work {
             path: None,
             account,
             limits,
+            apart,
             numbers: 0,
             shares: None,
             share: None,
@@ -616,7 +618,7 @@ impl Work {
             return Ok(());
         }
         self.numbers += numbers as u64;
-        let opens = opens(self.numbers, self.rows, &self.shape, &self.encoded, &self.limits);
+        let opens = opens(self.numbers, self.rows, &self.shape, &self.encoded, (&self.limits, self.apart));
         self.account.open(&opens).map_err(|why| not_opened(self.role, why, None))
     }
 
@@ -626,7 +628,7 @@ impl Work {
         while above - below > 1 {
             let middle = (below + above) / 2;
             let numbers = self.numbers.saturating_add(sizes.leaving(self.role, middle));
-            let opens = opens(numbers, self.rows, &self.shape, &self.encoded, &self.limits);
+            let opens = opens(numbers, self.rows, &self.shape, &self.encoded, (&self.limits, self.apart));
             if self.account.may_open(&opens).is_ok() { below = middle } else { above = middle }
         }
         below

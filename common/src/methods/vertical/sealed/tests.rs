@@ -5,6 +5,7 @@ mod both;
 mod bytes;
 mod folds;
 mod glm;
+mod limits;
 mod names;
 mod range;
 mod refit;

@@ -191,9 +191,8 @@ impl Work {
             Place::Basis { start, purpose } => self.build_basis(start, purpose)?,
             Place::Fit | Place::Answer => self.build_fit()?,
             Place::Table => {
-                let before = self.received_squares();
                 let reading = self.read().ok_or_else(|| self.without("the projection exchange is singular"))?;
-                let table = self.take_reading(reading, before);
+                let table = self.take_reading(reading);
                 self.after_table(table.dependent > 0);
                 Body::Table(table)
             }

@@ -329,8 +329,8 @@ impl Fitting {
             let table = Table { factor, score, residual: gathered.residual, dependent: 0, robust };
             line.leg().say(Body::Table(table));
         }
-        let Gathered { inference, residual, before, .. } = gathered;
-        self.work.inference = Some(Learnt { inference, residual, before });
+        let Gathered { inference, residual, gained, .. } = gathered;
+        self.work.inference = Some(Learnt { inference, residual, gained });
         self.work.place = Place::Results { answered: false };
         Ok(true)
     }
