@@ -142,11 +142,12 @@ fn a_constant_offset_beyond_every_exponential_moves_the_intercept_alone() {
     }
 }
 
-/// The gradient at the estimates is zero although the variance of most rows vanishes in double precision; no party accuses another.
+/// The gradient at the estimates is zero although the variance of most rows vanishes in double precision; no party accuses
+/// another.
 #[test]
 fn offsets_far_apart_end_in_a_maximum_or_say_that_they_do_not() {
     let folder = tempfile::tempdir().unwrap();
-    for family in ["poisson", "binomial"] {
+    for family in ["poisson", "quasipoisson", "binomial"] {
         for unit in [-1500.0, 700.0, 1500.0] {
             let file = folder.path().join("offset.csv");
             let offset = |row: u32| unit * (f64::from(row * 41 % 61) / 61.0 - 0.5);
@@ -154,8 +155,9 @@ fn offsets_far_apart_end_in_a_maximum_or_say_that_they_do_not() {
             let blocks = [case.alice.as_slice(), &case.bob];
             let ended = vertical::run(&vertical::study(&case, ""), &file, Faults::NONE);
             for fit in vertical::fitted(ended) {
-                if fit.termination.converged() {
-                    assert_maximum(&format!("{family} {unit}"), &fit, &file, family);
+                match fit.termination.converged() {
+                    true => assert_maximum(&format!("{family} {unit}"), &fit, &file, family),
+                    false => assert!(fit.notes.iter().any(|note| note.contains("log(o)")), "{:?}", fit.notes),
                 }
             }
             let study = several::study_of(&case, &blocks, "all", "");
@@ -172,11 +174,25 @@ fn assert_maximum(name: &str, fit: &VerticalFit, file: &Path, family: &str) {
     for line in text.lines().skip(1) {
         let values: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
         let eta = estimate("(Intercept)") + estimate("x") * values[0] + estimate("z") * values[1] + values[3];
-        let mean = if family == "poisson" { eta.exp() } else { 1.0 / (1.0 + (-eta).exp()) };
+        let mean = if family.ends_with("poisson") { eta.exp() } else { 1.0 / (1.0 + (-eta).exp()) };
         for (sum, x) in gradient.iter_mut().zip([1.0, values[0], values[1]]) {
             *sum += x * (values[2] - mean);
         }
         size += values[2] * values[2];
     }
     assert!(gradient.iter().all(|sum| sum.abs() < 1e-6 * size), "{name}: {gradient:?} of {size}");
+}
+
+#[test]
+fn as_many_coefficients_as_rows_leave_no_dispersion_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("few.csv");
+    for (family, said) in [("gaussian", true), ("quasipoisson", true), ("poisson", false)] {
+        let case = with_offset(&file, family, |_| 0.0);
+        std::fs::write(&file, "x,z,y,o\n1,2,3,0\n2,5,1,0\n4,3,2,0\n").unwrap();
+        for fit in vertical::fitted(vertical::run(&vertical::study(&case, ""), &file, Faults::NONE)) {
+            let note = fit.notes.iter().any(|note| note.contains("as many coefficients as rows"));
+            assert_eq!(note, said, "{family}: {:?}", fit.notes);
+        }
+    }
 }

@@ -40,8 +40,9 @@ fn days(row: usize) -> f64 {
     (3 + row * 11 % 17) as f64
 }
 
-/// What both parties give of the rows of a file: scores at alice, and the columns with values that alice cannot use.
-fn scored(study: &Arc<Study<Vertical>>, fits: &[VerticalFit; 2], file: &Path) -> (Vec<f64>, Vec<(String, usize)>) {
+/// What both parties give of the rows of a file: scores at alice, and the columns and functions with values that alice cannot
+/// use.
+fn scored(study: &Arc<Study<Vertical>>, fits: &[VerticalFit; 2], file: &Path) -> (Vec<f64>, [Vec<(String, usize)>; 2]) {
     let rows = |role: Role, fit: &VerticalFit| {
         let header = read::header(file, None).unwrap();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -55,7 +56,8 @@ fn scored(study: &Arc<Study<Vertical>>, fits: &[VerticalFit; 2], file: &Path) ->
         PredictSession::new(rows, opening)
     };
     let alice = rows(Role::Alice, &fits[0]);
-    let unusable = alice.unusable().to_vec();
+    let (columns, functions) = alice.unusable_by_kind();
+    let unusable = [columns.to_vec(), functions.to_vec()];
     let (mut alice, mut bob) = (open(Role::Alice, alice), open(Role::Bob, rows(Role::Bob, &fits[1])));
     let ended = pair::run(&mut alice, &mut bob, Faults::NONE, |_, _: &Message| {});
     let [scores, _] = ended.results.map(|result| result.unwrap().unwrap());
@@ -117,7 +119,8 @@ fn new_rows_have_the_offset_computed_and_no_score_where_it_has_no_value() {
         let computed = study(["~ a + offset(log(days))", bob], "");
         let fits = fitted(run(&computed, &file, Faults::NONE));
         let (scores, unusable) = scored(&computed, &fits, &fresh);
-        assert_eq!(unusable, [("log(days)".to_string(), 1)]);
+        let [of_columns, of_functions] = unusable;
+        assert_eq!((of_columns, of_functions), (vec![], vec![("log(days)".to_string(), 1)]));
         let estimate = |term: &str| {
             let mut rows = fits.iter().flat_map(|fit| &fit.coefficients);
             rows.find(|row| row.term == term).unwrap().estimate.unwrap()

@@ -705,8 +705,8 @@ mod tests {
 
     #[test]
     fn a_mixture_is_refused_with_both_places_in_either_order() {
-        let hint = "write one kind, and leave cells empty or write NA where a value is missing; of a column of classes name them in the \
-                    study file: `levels` under [columns.NAME]";
+        let hint = "write one kind, and leave cells empty or write NA where a value is missing; of a column of classes name \
+                    them in the study file: `levels` under [columns.NAME]";
         assert_eq!(
             message(&["1", "2", "abc"]),
             format!("column `x` mixes numbers (first at line 2) and text (first `abc` at line 4); {hint}")

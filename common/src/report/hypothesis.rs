@@ -169,7 +169,8 @@ pub fn nested(smaller: Fitted<'_>, larger: Fitted<'_>) -> Result<Nested, Hypothe
 const NOTHING_LEFT: &str =
     "the larger fit has as many coefficients as rows, so that nothing is left over to estimate the dispersion from";
 
-/// How two fits are told to be of different data. Null models are the same only where both fits have an intercept, or neither has.
+/// How two fits are told to be of different data. Null models are the same only where both fits have an intercept, or neither
+/// has.
 fn differ(a: &Statistics, b: &Statistics, family: StatedFamily) -> Option<String> {
     let apart = |one: f64, other: f64, size: f64| !((one - other).abs() <= SAME * size);
     let with_intercept = |of: &Statistics| of.df_null.map(|df| df < of.nobs as i64);

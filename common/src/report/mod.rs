@@ -453,7 +453,8 @@ pub struct PathPoint {
     /// The penalty weight.
     #[serde(deserialize_with = "number_or_null")]
     pub lambda: f64,
-    /// Coefficients that are not zero, of those listed here: in a party's own report of a plain path its own alone, in the merged one all.
+    /// Coefficients that are not zero, of those listed here: in a party's own report of a plain path its own alone, in the merged
+    /// one all.
     pub df: u64,
     /// Deviance at the solution.
     #[serde(deserialize_with = "number_or_null")]

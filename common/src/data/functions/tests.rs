@@ -272,3 +272,10 @@ fn infinite_breaks_have_the_labels_of_r() {
         assert_eq!(made.terms, terms.iter().map(|level| format!("{name}{level}")).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn a_level_that_is_none_of_those_declared_is_shown_as_it_stands() {
+    let table = frame(&serde_json::json!({ "k": ["a", "o'brien", "a"] }));
+    let error = designs("~ factor(k, levels = c(\"a\", \"b\"))", &table, None).unwrap_err().to_string();
+    assert!(error.contains("has the value `o'brien`"), "{error}");
+}

@@ -19,8 +19,8 @@ pub(super) const PART_VALUES: usize = 1 << 21;
 /// Sums of squares of the working residual up to this many times the deviance have the digits of what a step lowers it by.
 const MOST_SQUARES: f64 = 1e3;
 
-/// A working residual whose mean square, of another family than gaussian, is above this has values that a factorisation rounds by more
-/// than a step of `1e-10` standard errors.
+/// A working residual whose mean square, of another family than gaussian, is above this has values that a factorisation rounds by
+/// more than a step of `1e-10` standard errors.
 const FAR: f64 = 1e10;
 
 /// What this side learnt for its standard errors.
@@ -510,9 +510,9 @@ impl Work {
         }
     }
 
-    /// By how much the joint step lowers the deviance, at a sender of a basis: from sums of squares of the working residual before the
-    /// step and after it. Where these are far larger than the deviance they have no digits of it, and a fit that has converged has
-    /// nothing left to gain.
+    /// By how much the joint step lowers the deviance, at a sender of a basis: from sums of squares of the working residual
+    /// before the step and after it. Where these are far larger than the deviance they have no digits of it, and a fit that has
+    /// converged has nothing left to gain.
     fn gained(&self, before: f64, residual: f64) -> f64 {
         let has_digits = || before <= MOST_SQUARES * self.encoded.block.deviance();
         match self.study.method.family {
@@ -617,8 +617,8 @@ fn centres(block: &Block) -> Vec<f64> {
     block.scalings().iter().map(|scaling| scaling.centre / scaling.scale).collect()
 }
 
-/// The largest value of a working residual, where its values hide its products with columns from a factorisation: of rows of nearly no
-/// working weight.
+/// The largest value of a working residual, where its values hide its products with columns from a factorisation: of rows of
+/// nearly no working weight.
 fn far(block: &Block, working: &[f64]) -> Option<f64> {
     match block.outcome().family {
         Family::Gaussian => None,

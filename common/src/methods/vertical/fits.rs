@@ -828,7 +828,11 @@ fn sound(partial: &Partial, expected: usize, may_be_zero: bool) -> Result<(), Pe
     }
     let finite = rows::all(&partial.values, |value| value.abs() <= 1e200);
     let scalars = [partial.penalty, partial.certificate];
-    if !finite || !partial.loss.is_finite() || !scalars.iter().all(|value| *value >= 0.0) || partial.change.is_nan() {
+    if !finite
+        || !partial.loss.is_finite()
+        || !scalars.iter().all(|value| value.is_finite() && *value >= 0.0)
+        || partial.change.is_nan()
+    {
         return Err(PeerFault::Value {
             what: "partial predictions",
             expected: "a finite number",
@@ -846,8 +850,8 @@ fn too_large(study: &Study<Vertical>) -> Abort {
             let (name, held_by) = (&offset.column, offset.held_by.holder());
             let whose = held_by.map_or_else(String::new, |holder| format!(" of {holder}"));
             format!(
-                "{why}: the offset `{name}`{whose} is added to the linear predictor as it is, and its values are far apart; of an \
-                 exposure the offset is the logarithm, log({name})"
+                "{why}: the offset `{name}`{whose} is added to the linear predictor as it is, and its values are far apart; of \
+                 an exposure the offset is the logarithm, log({name})"
             )
         }
         None => format!("{why}: give columns smaller units, or leave out rows far from all others"),

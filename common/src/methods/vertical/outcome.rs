@@ -108,13 +108,24 @@ pub(super) fn disclosure_refused(who: Role, share: f64, most: f64) -> Abort {
 
 /// The results that this side sends.
 pub(super) fn results(work: &Work) -> Result<Results, Abort> {
-    let statistics = work.study.is_first(work.role).then(|| statistics(work)).transpose()?;
+    let statistics = work.study.is_first(work.role).then(|| statistics(work)).transpose()?.map(defined);
     let ends: Vec<FitEnd> = work.fits.fitted.iter().map(|fit| fit.end).collect();
     let coefficients = match work.study.method.fit.coefficients {
         CoefficientTerms::Own => None,
         CoefficientTerms::Shared => Some(table(work, chosen(work), dispersion(work))),
     };
-    Ok(Results { fits: ends, fold_errors: work.fits.fold_errors.clone(), statistics, coefficients })
+    // An error that overflows is larger than every other.
+    let fold_errors = work.fits.fold_errors.iter().map(|error| error.min(f64::MAX)).collect();
+    Ok(Results { fits: ends, fold_errors, statistics, coefficients })
+}
+
+/// Without what overflows, as where rounds ended far from the maximum.
+fn defined(mut statistics: Statistics) -> Statistics {
+    let Statistics { deviance, null_deviance, aic, bic, log_lik, dispersion, r_squared, .. } = &mut statistics;
+    for value in [deviance, null_deviance, aic, bic, log_lik, dispersion, r_squared] {
+        *value = value.filter(|value| value.is_finite());
+    }
+    statistics
 }
 
 /// Checks and keeps the peer's results.
@@ -232,10 +243,17 @@ pub(super) fn dispersion(work: &Work) -> Option<f64> {
     let df = df_residual(work);
     match (work.study.method.stated_family().estimates_dispersion(), &work.inference) {
         // Of another family than gaussian the working residuals are Pearson's.
-        (true, Some(learnt)) if df > 0 => Some(learnt.residual / df as f64),
+        (true, Some(learnt)) if df > 0 && is_number(work, learnt.residual) => Some(learnt.residual / df as f64),
         (true, _) => None,
         (false, _) => Some(1.0),
     }
+}
+
+/// Pearson's chi-square above this is made of rows whose variance vanishes in double precision, and no number to go by.
+const MOST_SQUARES: f64 = 1e200;
+
+fn is_number(work: &Work, residual: f64) -> bool {
+    work.study.method.family == Family::Gaussian || residual < MOST_SQUARES
 }
 
 /// The dispersion that a family states itself.
@@ -316,7 +334,7 @@ pub(super) fn unpenalised(
     let dispersion = match stated {
         StatedFamily::Gaussian => (df > 0).then(|| deviance / df as f64),
         StatedFamily::Quasibinomial | StatedFamily::Quasipoisson => {
-            pearson.filter(|_| df > 0).map(|sum| sum / df as f64)
+            pearson.filter(|sum| df > 0 && *sum < MOST_SQUARES).map(|sum| sum / df as f64)
         }
         StatedFamily::Binomial | StatedFamily::Poisson => Some(1.0),
     };
@@ -498,6 +516,7 @@ fn path(work: &Work, peer: &Results) -> Vec<PathPoint> {
 
 fn notes(work: &Work, termination: Termination) -> Vec<String> {
     let mut notes = work.encoded.notes.clone();
+    let estimated = work.study.method.stated_family().estimates_dispersion();
     notes.extend(below_rounding(work).filter(|_| termination.converged()));
     notes.extend(data_notes(&work.study, work.role, &work.encoded, work.encoded.block.dropped()));
     if work.study.method.penalty.is_some() {
@@ -509,9 +528,32 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
         notes.push("standard errors: not computed, since columns depend on each other to the last digit".to_string());
     } else if work.inference.is_none() {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
+    } else if work.inference.as_ref().is_some_and(|learnt| !is_number(work, learnt.residual)) && estimated {
+        notes.push(
+            "dispersion and standard errors: not computed, since the variance of rows with a residual vanishes in double \
+             precision"
+                .to_string(),
+        );
     }
     notes.extend(robust_note(work));
+    let offset = work.encoded.offset.as_ref().filter(|_| termination == Termination::MaxRounds);
+    notes.extend(offset.and_then(|offset| offset_note(&work.study, offset)));
     notes
+}
+
+/// Values of an offset that are further apart than this are hardly logarithms.
+const APART: f64 = 100.0;
+
+/// What may be wrong with an offset beside which the rounds came to no end.
+fn offset_note(study: &Study<Vertical>, offset: &[f64]) -> Option<String> {
+    let name = &study.method.offset.as_ref()?.column;
+    let (least, most) = offset.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
+    (study.method.family != Family::Gaussian && most - least > APART).then(|| {
+        format!(
+            "offset `{name}`: its values are far apart, and it is added to the linear predictor as it is; of an exposure the \
+             offset is the logarithm, log({name})"
+        )
+    })
 }
 
 /// What the reader must know of errors from residuals.

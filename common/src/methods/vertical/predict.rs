@@ -184,8 +184,8 @@ impl NewRows {
         self.own.len() as u64
     }
 
-    /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows; then functions
-    /// of the formula that have no value, and in how many rows.
+    /// The columns with values that cannot be used, missing or of a level that the fit did not have, and in how many rows; then
+    /// functions of the formula that have no value, and in how many rows.
     pub fn unusable(&self) -> &[(String, usize)] {
         &self.unusable
     }

@@ -10,8 +10,8 @@ use super::block::Outcome;
 use crate::linalg::kernels::{self, STRIP_ROWS};
 use crate::linalg::{BLOCK_ROWS, Spares, Values};
 
-/// The least working weight of a row that counts. A variance may vanish in double precision where a residual does not; that residual over
-/// the root of this, squared, still is a number.
+/// The least working weight of a row that counts. A variance may vanish in double precision where a residual does not; that
+/// residual over the root of this, squared, still is a number.
 const LEAST: f64 = 1e-250;
 
 /// What the rows of a strip add to the sums of a pass, block by block.

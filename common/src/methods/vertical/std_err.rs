@@ -221,7 +221,8 @@ pub struct Receiver {
     across: bool,
     /// Whether the sender's step is one of coefficients of the fit, whatever columns are reported.
     steps_of_fit: bool,
-    /// Products of basis and own columns with the working residual, summed row by row where a factorisation would round them away.
+    /// Products of basis and own columns with the working residual, summed row by row where a factorisation would round them
+    /// away.
     products: Option<Vec<f64>>,
     /// What the working residual is divided by in the triangle.
     unit: f64,
@@ -316,8 +317,9 @@ impl Receiver {
         Receiver { steps_of_fit, ..self }
     }
 
-    /// The same for a working residual with values that a factorisation would spread over all columns as rounding: rows of nearly no
-    /// working weight have such values, and yet their products with weighted columns are small. `largest` is the largest one in size.
+    /// The same for a working residual with values that a factorisation would spread over all columns as rounding: rows of nearly
+    /// no working weight have such values, and yet their products with weighted columns are small. `largest` is the largest one
+    /// in size.
     #[must_use]
     pub fn with_products(self, largest: Option<f64>) -> Receiver {
         let products = largest.map(|_| vec![0.0; self.basis + self.own]);
@@ -433,7 +435,8 @@ impl Receiver {
         finite.then(roots)
     }
 
-    /// The triangle of all rows, the sum of squares of the working residual that no columns explain, and where it is asked for the same.
+    /// The triangle of all rows, the sum of squares of the working residual that no columns explain, and where it is asked for
+    /// the same.
     fn whole(&mut self, columns: &Reported<'_>, working: &[f64], sizes: &[usize]) -> (DMatrix<f64>, f64, Robust) {
         let size = self.basis + self.own + 1 + usize::from(self.with_centres);
         let mut all = square(std::mem::replace(&mut self.triangle, Triangle::new(0)).finish(), size);
