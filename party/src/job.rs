@@ -86,7 +86,7 @@ impl Party<'_> {
             if let Abort::OwnData(sentence) = abort { Abort::OwnData(format!("{file}: {sentence}")) } else { abort }
         })?;
         table.advice().iter().for_each(|advice| tracing::warn!("{file}: {advice}"));
-        if self.study.head.rows.id.is_none() && self.study.head.matching.is_none() {
+        if self.study.head.lines_up_by_place() {
             tracing::warn!(
                 "the study names no identifiers (`rows.id`): row 1 here counts as the person of row 1 in the others' tables, and so on. Nothing \
                  checks that all tables have the same order"

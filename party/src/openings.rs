@@ -47,9 +47,7 @@ pub(crate) fn account(job: &Job, run: RunId, table: &Prepared) -> Result<Box<dyn
     let key = ledger.key()?;
     let sketches = table.sketches().iter().map(|(name, sketch)| ColumnSketch::new(name, sketch, &key)).collect();
     let told_by = job.study.head.rows.id.clone().unwrap_or_default();
-    let (numbers, rows_of, weighted, folds) = (0, None, None, Vec::new());
-    let opening =
-        Opening { run, data_set, also, peers, study, numbers, rows: rows_of, weighted, folds, told_by, sketches };
+    let opening = Opening { also, told_by, sketches, ..Opening::new(run, data_set, peers, study) };
     let data_set = config.data_set();
     Ok(Box::new(Bound { account: RunAccount::new(ledger, opening, rows), source, data_set }))
 }

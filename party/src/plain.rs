@@ -4,7 +4,7 @@
 //! anchor: then a line in a file beside the ledger's place says that there was a run, and a ledger that is begun there later counts it
 //! for everybody, as nobody can tell any more whom it showed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -108,20 +108,7 @@ pub(crate) fn record(
 /// Counts the numbers of a run, where they are counted, in place of those that were counted of it before.
 fn count(opened: &mut Ledger<LedgerFile>, line: PlainLine) -> Result<(), LedgerError> {
     let PlainLine { run, data_set, peers, study, numbers: Some(numbers), .. } = line else { return Ok(()) };
-    let also = BTreeSet::new();
-    let opening = Opening {
-        run,
-        data_set,
-        also,
-        peers,
-        study,
-        numbers,
-        rows: None,
-        weighted: None,
-        folds: Vec::new(),
-        told_by: String::new(),
-        sketches: Vec::new(),
-    };
+    let opening = Opening { numbers, ..Opening::new(run, data_set, peers, study) };
     let Ok(()) = opened.open_numbers(&opening, Fewest::NONE, |_| Ok::<(), Infallible>(()))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Why data are refused.
 
-use super::{Place, column, syntax};
+use super::{Place, cell, syntax};
 
 /// Why data were refused. For the local terminal only: some variants quote a cell or an id.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -462,7 +462,7 @@ const USUAL: [&str; 14] =
     [".", "-", "--", "?", "N/A", "n/a", "#N/A", "na", "NULL", "null", "None", "none", "nil", "missing"];
 
 fn mixed_hint(text: &str) -> String {
-    if column::number_with_comma(text) {
+    if cell::number_with_comma(text) {
         return "; a decimal comma must be declared, decimal = \",\" in the private file (--decimal as a flag), or be a point, and \
                 thousands are written without a comma"
             .to_owned();

@@ -1,6 +1,6 @@
 //! How a file writes what is missing, and its decimals.
 
-use super::column::{is_missing, number, trimmed};
+use super::cell::{is_missing, number, trimmed};
 use super::error::shown;
 
 /// Most words for a missing value, so that looking them up costs nothing beside reading a cell.

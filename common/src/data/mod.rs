@@ -9,6 +9,7 @@
 
 pub mod advice;
 pub mod align;
+mod cell;
 pub mod column;
 pub mod dates;
 pub mod declared;
@@ -25,6 +26,7 @@ pub mod syntax;
 
 use std::fmt;
 
+pub use cell::is_missing;
 pub use column::{Column, ColumnBuilder, Values};
 pub use error::DataError;
 pub(crate) use error::counted;

@@ -26,8 +26,8 @@ const NO_VALUE: u64 = 0x7ff8_0000_dead_beef;
 pub struct Sketch(Vec<u64>);
 
 /// The mark of each row by its identifier.
-pub(crate) fn marks_of<'a>(identifiers: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
-    identifiers.map(mark).collect()
+pub(crate) fn marks_of(identifiers: impl Iterator<Item = impl AsRef<[u8]>>) -> Vec<u64> {
+    identifiers.map(|identifier| mark(identifier.as_ref())).collect()
 }
 
 fn mark(text: &[u8]) -> u64 {

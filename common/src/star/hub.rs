@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 mod opening;
 mod outcome;
+mod rejections;
 mod resume;
 
+use self::rejections::Rejections;
 use super::message::{Body, Contribution, Join, MOST, ToHub, ToSite, VERSION};
 use super::method::{Method, Pace};
 use crate::exit::Exit;
@@ -22,10 +24,6 @@ use crate::study::{Sites, Study};
 const REMEMBERED: usize = 1024;
 /// Rejections per site that the report names; more are counted.
 const NAMED: usize = 20;
-/// How a sentence about another study file begins.
-const DIFFERS: &str = "its study file differs in: ";
-/// Repeats that the report names.
-const REPEATS: usize = 1000;
 /// Longest reason of a site that is printed.
 const SENTENCE: usize = 500;
 
@@ -204,8 +202,7 @@ pub struct Hub {
     sites: BTreeMap<String, Site>,
     /// The site of each line that is open.
     lines: BTreeMap<Line, String>,
-    rejections: Vec<Rejection>,
-    repeated: Vec<BatchName>,
+    rejections: Rejections,
     /// Rounds that are closed.
     round: u64,
     /// Whether the last round is closed, and why if it has no result.
@@ -239,8 +236,7 @@ impl Hub {
             run,
             method,
             lines: BTreeMap::new(),
-            rejections: Vec::new(),
-            repeated: Vec::new(),
+            rejections: Rejections::default(),
             round: 0,
             closed: None,
             unkept: BTreeSet::new(),
@@ -568,8 +564,8 @@ impl Hub {
             acts.push(Act::Store(Record::Snapshot(Snapshot {
                 method,
                 sites: self.positions(),
-                rejected: self.rejections.clone(),
-                repeated: self.repeated.clone(),
+                rejected: self.rejections.named.clone(),
+                repeated: self.rejections.repeated.clone(),
             })));
         }
         for name in std::mem::take(&mut self.unkept) {
@@ -603,7 +599,7 @@ impl Hub {
         };
         if let Some(refusal) = refusal {
             if !differing.is_empty() && self.over.is_none() {
-                self.name_differing(name, &differing);
+                self.rejections.differs(name, &differing);
             }
             acts.push(Act::Say(line, refusal));
             acts.push(Act::Close(line));
@@ -666,10 +662,7 @@ impl Hub {
                 return;
             }
             let next = position.next;
-            let repeated = BatchName { worker: name.to_string(), batch: number };
-            if self.repeated.len() < REPEATS && !self.repeated.contains(&repeated) {
-                self.repeated.push(repeated);
-            }
+            self.rejections.repeats(BatchName { worker: name.to_string(), batch: number });
             acts.push(Act::Say(line, ToSite::Acknowledged { next }));
             return;
         }
@@ -736,58 +729,6 @@ impl Hub {
             position.accepted = position.accepted.saturating_add(u64::from(body.kind.counts()));
             position.bytes = position.bytes.saturating_add(body.bytes());
             position.remember(body.digest().to_string());
-        }
-    }
-
-    /// Says in what a site's study file differs, in place of what it differed in before. Not kept: with the right file the site may
-    /// come back.
-    fn name_differing(&mut self, name: &str, differing: &[String]) {
-        let named: Vec<&str> = differing.iter().take(NAMED).map(String::as_str).collect();
-        let more = match differing.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        self.rejections.retain(|known| known.from != name || !known.reason.starts_with(DIFFERS));
-        let reason = format!("{DIFFERS}{}{more}", named.join(", "));
-        self.rejections.push(Rejection { from: name.to_string(), reason });
-    }
-
-    /// Names something that is not accepted; with a number, the number is used up.
-    fn reject(&mut self, name: &str, number: Option<u64>, reason: String) {
-        let Some(site) = self.sites.get_mut(name) else { return };
-        site.joined = true;
-        site.position.rejected = site.position.rejected.saturating_add(1);
-        if let Some(number) = number {
-            site.position.next = number.saturating_add(1);
-            // Whatever comes again under this number says nothing new.
-            site.position.remember(String::new());
-        }
-        if site.position.rejected <= NAMED as u64 {
-            let from = number.map_or(name.to_string(), |number| format!("{name}, contribution {number}"));
-            self.rejections.push(Rejection { from, reason });
-        }
-    }
-
-    /// Rejects without using a number up.
-    fn refuse(&mut self, line: Line, name: &str, number: Option<u64>, reason: &str, acts: &mut Vec<Act>) {
-        acts.extend(self.keep());
-        let named = self.sites.get(name).is_some_and(|site| site.position.rejected < NAMED as u64);
-        self.reject(name, None, reason.to_string());
-        if named {
-            let record = Record::Rejected { site: name.to_string(), number: None, reason: reason.to_string() };
-            acts.push(Act::Store(record));
-        }
-        let number = number.unwrap_or(u64::MAX);
-        acts.push(Act::Say(line, ToSite::Rejected { number, reason: reason.to_string() }));
-    }
-
-    fn leave(&mut self, name: &str, exit: Exit, sentence: String, acts: &mut Vec<Act>) {
-        acts.extend(self.keep());
-        if let Some(site) = self.sites.get_mut(name)
-            && site.position.left.is_none()
-        {
-            site.position.left = Some((exit.code(), sentence.clone()));
-            acts.push(Act::Store(Record::Left { site: name.to_string(), exit, sentence }));
         }
     }
 

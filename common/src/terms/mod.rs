@@ -161,6 +161,11 @@ impl<M: Guaranteed> Study<M> {
 }
 
 impl Head {
+    /// Whether rows of the tables of a vertical study are those of one person by their place alone, which nothing checks.
+    pub fn lines_up_by_place(&self) -> bool {
+        self.rows.id.is_none() && self.matching.is_none()
+    }
+
     /// Refuses a name that cannot be printed, and columns that contradict themselves.
     pub(crate) fn check(&self) -> Result<(), StudyError> {
         if self.id.is_empty() || self.id.len() > 200 || self.id.chars().any(char::is_control) {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fedreg_common::data::Ids;
-use fedreg_common::data::column::is_missing;
+use fedreg_common::data::is_missing;
 use fedreg_common::hash;
 use fedreg_common::id::Digest;
 use rayon::prelude::*;

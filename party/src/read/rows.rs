@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::mem::take;
 
-use fedreg_common::data::column::is_missing;
+use fedreg_common::data::is_missing;
 use fedreg_common::data::{Column, ColumnBuilder, DataError, Frame, Ids, MAX_ROWS, Place, Places, unknown};
 
 use super::content::number_value;

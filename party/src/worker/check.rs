@@ -4,10 +4,9 @@ use std::path::Path;
 
 use fedreg_common::explanation::site_leaves;
 use fedreg_common::methods::registry;
-use fedreg_common::methods::robust::{BatchError, fit};
 use fedreg_common::session::Abort;
-use fedreg_common::star::site::local::Batch;
-use fedreg_common::study::{Protocol, SiteMethod, Sites, Study};
+use fedreg_common::star::site::local::{Act, Batch, Input, Local};
+use fedreg_common::study::{Protocol, SiteMethod, Sites, Study, StudyError};
 use serde::Serialize;
 
 use super::batches::{Arrival, Encoding, Source};
@@ -55,7 +54,7 @@ pub struct Checked {
 /// The first thing that a run would fail on here.
 pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     let study = super::join::study(config)?;
-    let usage = |error: fedreg_common::study::StudyError| Failure::Usage(error.to_string());
+    let usage = |error: StudyError| Failure::Usage(error.to_string());
     let shapes = registry::hub(&study).map_err(usage)?.shapes();
     let (identity, worker) = identity(config, &study)?;
     let privacy = match Private::of(config, &study) {
@@ -70,18 +69,18 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     }
     drop(Store::open(&config.state)?);
     let encoding = Encoding::new(&study, config.written());
-    let policy = usize::try_from(config.policy.min_rows.unwrap_or(0)).unwrap_or(usize::MAX);
-    let least = encoding.least().max(policy);
+    let policy = config.policy.min_rows.unwrap_or(0);
+    let least = usize::try_from(policy).unwrap_or(usize::MAX).max(encoding.least());
     let mut too_small = 0;
     let (mut rows, mut batches) = (None, None);
-    let mut trial = Trial::default();
+    let mut trial = Trial::new(&study, policy).map_err(usage)?;
     if !config.reads_stdin() {
         let mut source = Source::open(config, encoding, study.site_terms().batch_rows, &Arrival::default())?;
         while let Some(batch) = source.batch()? {
             *rows.get_or_insert(0) += batch.y.len() as u64;
             *batches.get_or_insert(0) += 1;
             too_small += u64::from(batch.y.len() < least);
-            trial.take(&study, &batch, least);
+            trial.take(batch)?;
         }
     }
     trial.end()?;
@@ -101,38 +100,39 @@ pub fn check(config: &Config, out: Option<&Path>) -> Result<Checked, Failure> {
     })
 }
 
-/// Whether a plain robust run would have an estimate of any batch: without one it ends.
-#[derive(Debug, Default)]
+/// Whether a run of batches would have an estimate of any of them: without one it ends.
 struct Trial {
-    fitted: bool,
+    /// What fits batches, as in a run; none of studies that fit none at a site, and once one was fitted.
+    site: Option<Local>,
     /// Why the first batch has none.
     reason: Option<String>,
 }
 
 impl Trial {
-    /// Fits a batch, unless one before it was fitted already.
-    fn take(&mut self, study: &Study<Sites>, batch: &Batch, least: usize) {
-        let SiteMethod::Robust(robust) = &study.method.method else { return };
-        if self.fitted || study.private().is_some() {
-            return;
-        }
-        let fitted = match batch.y.len() < least {
-            true => Err(BatchError::TooFewRows { rows: batch.y.len(), needed: least }),
-            false => fit(&batch.x, &batch.y, &robust.fit).map(drop),
-        };
-        match fitted {
-            Ok(()) => self.fitted = true,
-            Err(error) => {
-                let (first, last) = &batch.place;
-                self.reason.get_or_insert_with(|| format!("batch {} ({first} to {last}): {error}", batch.number));
-            }
-        }
+    fn new(study: &Study<Sites>, least: u64) -> Result<Trial, StudyError> {
+        let fits = matches!(study.method.method, SiteMethod::Robust(_)) && study.private().is_none();
+        Ok(Trial { site: fits.then(|| registry::site(study, least)).transpose()?, reason: None })
     }
 
-    fn end(self) -> Result<(), Failure> {
-        match self.reason.filter(|_| !self.fitted) {
-            Some(reason) => Err(Abort::OwnData(format!("no batch could be fitted: {reason}")).into()),
-            None => Ok(()),
+    /// Fits a batch, unless one before it was fitted already.
+    fn take(&mut self, batch: Batch) -> Result<(), Abort> {
+        let Some(site) = &mut self.site else { return Ok(()) };
+        if self.reason.is_none() {
+            site.step(Input::Begin(0))?;
+        }
+        if let Act::Fit(fitting) = site.step(Input::Rows(Some(batch)))? {
+            match fitting.run().unfit {
+                Some(reason) => drop(self.reason.get_or_insert(reason)),
+                None => self.site = None,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Abort> {
+        match (self.site, self.reason) {
+            (Some(_), Some(reason)) => Err(Abort::OwnData(format!("no batch could be fitted: {reason}"))),
+            (None, _) | (_, None) => Ok(()),
         }
     }
 }

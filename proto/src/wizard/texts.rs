@@ -267,9 +267,7 @@ impl Texts<'_> {
                 Some(table) => format!("{file} names {table}"),
                 None => format!("put it at {TABLE}, or name another `file` in {file}"),
             };
-        let parties =
-            self.study.head.rows.id.is_none() && self.file().matching.is_none() && !self.file().parties.is_empty();
-        let order = match parties {
+        let order = match self.study.head.lines_up_by_place() && !self.file().parties.is_empty() {
             true => " Its rows must be in the same order as those of all other tables: nothing checks that.",
             false => "",
         };

@@ -6,7 +6,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::keys::{Fold, Key, Kind};
 use super::reading::{Reading, Source};
-use crate::data::column::trimmed;
+use crate::data::cell::trimmed;
 
 /// The number of these rules. Both parties must have the same.
 pub const NORMALISER: u32 = 1;

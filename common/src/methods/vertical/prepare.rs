@@ -590,8 +590,10 @@ pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
 }
 
 fn sketches(frame: &Frame) -> Vec<(String, Sketch)> {
-    let identifiers = identifiers(frame);
-    let rows = marks_of(identifiers.iter().map(Vec::as_slice));
+    let rows = match frame.ids() {
+        Some(ids) => marks_of(ids.iter()),
+        None => marks_of((0..frame.rows()).map(|row| (frame.origin(row) as u64 + 1).to_le_bytes())),
+    };
     frame.columns().iter().map(|column| (column.name.clone(), Sketch::of(&rows, column))).collect()
 }
 

@@ -88,6 +88,23 @@ pub struct Opening {
 }
 
 impl Opening {
+    /// Of a run that has let nothing open yet.
+    pub fn new(run: String, data_set: String, peers: Vec<String>, study: String) -> Opening {
+        Opening {
+            run,
+            data_set,
+            also: BTreeSet::new(),
+            peers,
+            study,
+            numbers: 0,
+            rows: None,
+            weighted: None,
+            folds: Vec::new(),
+            told_by: String::new(),
+            sketches: Vec::new(),
+        }
+    }
+
     /// The sets of rows of which a table opens.
     fn tables(&self) -> Vec<&TableRows> {
         match self.folds.is_empty() {

@@ -17,19 +17,8 @@ fn rows(range: std::ops::Range<u32>) -> Vec<[u8; 16]> {
 }
 
 fn opening(run: &str, data_set: &str) -> Opening {
-    Opening {
-        run: run.to_owned(),
-        data_set: data_set.to_owned(),
-        also: BTreeSet::new(),
-        peers: vec!["bob".to_owned()],
-        study: "study".to_owned(),
-        numbers: 0,
-        rows: None,
-        weighted: None,
-        folds: Vec::new(),
-        told_by: "id".to_owned(),
-        sketches: Vec::new(),
-    }
+    let new = Opening::new(run.to_owned(), data_set.to_owned(), vec!["bob".to_owned()], "study".to_owned());
+    Opening { told_by: "id".to_owned(), ..new }
 }
 
 fn account(memory: &Memory, run: &str, data_set: &str, range: std::ops::Range<u32>) -> RunAccount<Memory> {
@@ -122,6 +111,19 @@ fn rows_that_differ_by_a_few_from_those_of_an_earlier_table_are_refused() {
     let ledger = Ledger::open(memory.clone()).unwrap();
     RunAccount::new(ledger, opening("r4", "claims"), turned).may_open(&opens(10, 1000)).unwrap();
     account(&memory, "r5", "visits", 0..999).may_open(&opens(10, 999)).unwrap();
+}
+
+#[test]
+fn tables_differ_by_as_many_rows_as_their_columns_need() {
+    let memory = Memory::new();
+    account(&memory, "r1", "claims", 0..1000).open(&opens(10, 1000)).unwrap();
+    let needs = |rows| Opens { apart: Fewest { rows, values: 20 }, ..opens(10, 1000) };
+    account(&memory, "r2", "claims", 0..1060).may_open(&needs(60)).unwrap();
+    let refused = account(&memory, "r2", "claims", 0..1060).may_open(&needs(61));
+    assert!(
+        matches!(refused, Err(NotOpened::Ledger(LedgerError::RowsBetween { rows: 60, least: 61, .. }))),
+        "{refused:?}"
+    );
 }
 
 #[test]

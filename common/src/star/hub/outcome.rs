@@ -52,10 +52,10 @@ impl Hub {
         let mut consolidation = outcome.consolidation;
         match &mut consolidation {
             Some(consolidation) => {
-                consolidation.rejected.clone_from(&self.rejections);
-                consolidation.repeated.clone_from(&self.repeated);
+                consolidation.rejected = self.rejections.all();
+                consolidation.repeated.clone_from(&self.rejections.repeated);
             }
-            None => notes.extend(self.rejections.iter().map(|r| format!("rejected: {}: {}", r.from, r.reason))),
+            None => notes.extend(self.rejections.all().iter().map(|r| format!("rejected: {}: {}", r.from, r.reason))),
         }
         let workers = self
             .sites

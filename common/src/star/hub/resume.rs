@@ -43,7 +43,7 @@ impl Hub {
                     site.joined |= position != Position::default();
                     site.position = position;
                 }
-                (self.rejections, self.repeated) = (snapshot.rejected, snapshot.repeated);
+                (self.rejections.named, self.rejections.repeated) = (snapshot.rejected, snapshot.repeated);
             }
             Record::Rejected { site, number, reason } => {
                 self.reject(&site, number, reason);

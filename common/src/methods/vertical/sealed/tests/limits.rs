@@ -2,6 +2,7 @@
 
 use super::super::limits::references;
 use super::*;
+use crate::privacy::ledger::Fewest;
 
 type Row = (&'static str, &'static str, u8, u8);
 
@@ -62,4 +63,38 @@ fn a_rare_level_without_a_column_is_refused_by_the_name_of_its_factor() {
     let sentence = abort.to_string();
     assert!(abort.exit() == Exit::Data && sentence.contains("`g, its reference level` has 9 rows"), "{sentence}");
     assert!(!abort.sentence_for_peer(Role::Alice).contains("reference"), "{}", abort.sentence_for_peer(Role::Alice));
+}
+
+/// What an account was asked that two tables must differ by.
+struct Apart(Arc<Mutex<Vec<Fewest>>>);
+
+impl Account for Apart {
+    fn may_open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.0.lock().unwrap().push(opens.apart);
+        Ok(())
+    }
+
+    fn open(&mut self, opens: &Opens<'_>) -> Result<(), NotOpened> {
+        self.may_open(opens)
+    }
+}
+
+/// Three products open of the two-valued column `b3` of Bob's: with `a1`, with `a2` and with the outcome.
+#[test]
+fn tables_must_differ_by_as_many_rows_as_a_column_of_two_values_needs() {
+    let (study, values) = (study("sealed", ""), values(ROWS, false));
+    let apart: [Arc<Mutex<Vec<Fewest>>>; 2] = Default::default();
+    let start = |role: Role| {
+        let asked = Apart(Arc::clone(&apart[usize::from(role == Role::Bob)]));
+        SealedSession::new(prepared(&study, role, &values, &Policy::default()).unwrap(), opening(role), Box::new(asked))
+    };
+    let dealer = dealer(&study, RUN, |_, _| {});
+    fits(pair::run_dealt(&mut start(Role::Alice), &mut start(Role::Bob), Faults::NONE, |_, _| {}, dealer));
+    let [alice, bob] = apart.map(|asked| asked.lock().unwrap().clone());
+    let share = values.iter().filter(|values| values[4] > 0.0).count() as f64 / ROWS as f64;
+    let bits = -(share * share.log2() + (1.0 - share) * (1.0 - share).log2());
+    // 64 bits a product, over the bits of a row.
+    let rows = (64.0 * 3.0 / bits).ceil() as u64;
+    assert!(bob.len() > 1 && bob.iter().all(|asked| *asked == Fewest { rows, values: 10 }), "{bob:?} {rows}");
+    assert!(alice.iter().all(|asked| asked.rows == 0), "columns of many values: {alice:?}");
 }
