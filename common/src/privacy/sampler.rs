@@ -304,23 +304,26 @@ mod tests {
         assert!((low_bits / 50_000.0 - 0.5).abs() < 5.0 * 0.5 / 50_000f64.sqrt(), "lowest bit {low_bits}");
     }
 
-    /// Two-sample Kolmogorov-Smirnov against opendp's sampler of the same law: the statistic times
-    /// sqrt(n m / (n + m)) passes 2.9 with probability 1e-7.
+    /// Kolmogorov-Smirnov against the normal law, from which that of integers of so large a scale differs by less than 1e-9: the
+    /// distance times the root of their number passes 2.9 with probability 1e-7.
     #[test]
-    fn draws_agree_with_an_independent_exact_sampler() {
-        let ours = NoisePool::new().take(20_000).unwrap();
-        let theirs: Vec<i64> = (0..5_000)
-            .map(|_| opendp::traits::samplers::sample_discrete_gaussian(SCALE.into()).unwrap().try_into().unwrap())
-            .collect();
-        let mut all: Vec<(i64, f64)> = ours.iter().map(|&k| (k, 1.0 / 20_000.0)).collect();
-        all.extend(theirs.iter().map(|&k| (k, -1.0 / 5_000.0)));
-        all.sort_unstable_by_key(|entry| entry.0);
-        let (mut height, mut largest) = (0.0f64, 0.0f64);
-        for (_, step) in all {
-            height += step;
-            largest = largest.max(height.abs());
+    fn draws_have_the_law_of_their_scale() {
+        let distance = |mut drawn: Vec<i64>, scale: f64| {
+            drawn.sort_unstable();
+            let step = 1.0 / drawn.len() as f64;
+            let normal = |k: i64| 0.5 * libm::erfc(-(k as f64) / (scale * std::f64::consts::SQRT_2));
+            let ends = |(at, k): (usize, &i64)| {
+                let (below, law) = (at as f64 * step, normal(*k));
+                (law - below).max(below + step - law)
+            };
+            drawn.iter().enumerate().map(ends).fold(0.0, f64::max) / step.sqrt()
+        };
+        let drawn = NoisePool::new().take(20_000).unwrap();
+        let found = distance(drawn.clone(), SCALE as f64);
+        assert!(found < 2.9, "distance {found}");
+        for wrong in [0.8, 1.25] {
+            assert!(distance(drawn.clone(), wrong * SCALE as f64) > 2.9, "a scale of {wrong} is not seen");
         }
-        assert!(largest * (4_000.0f64).sqrt() < 2.9, "distance {largest}");
     }
 
     /// Bounds of five standard errors, false alarm 6e-7 each.
