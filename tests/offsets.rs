@@ -171,3 +171,24 @@ fn the_dot_leaves_out_what_the_offset_is_computed_from() {
     assert_eq!(terms("~ .^2 + offset(sqrt(days))"), "a c a:c");
     assert_eq!(terms("~ c*."), "c a days c:a c:days");
 }
+
+#[test]
+fn text_in_a_column_that_the_model_has_as_numbers_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("table.csv");
+    write(&file, 120, days);
+    let study = study(["~ a + log(days)", "~ b"], "");
+    let fits = fitted(run(&study, &file, Faults::NONE));
+    let refused = |text: &str| {
+        let new = folder.path().join("new.csv");
+        std::fs::write(&new, text).unwrap();
+        let header = ["a", "days"];
+        let columns = Some(needed_columns(&study, Role::Alice, &header).unwrap());
+        let levels = levels(&study, &fits[0].model, &header).unwrap();
+        let frame = read::read(&new, &read::Request { columns, levels, unseen: true, ..Default::default() }).unwrap();
+        NewRows::new(Arc::clone(&study), Role::Alice, fits[0].model.clone(), frame).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused("a,days\n1,3\n2,4\n"), None);
+    let said = refused("a,days\nold,3\nyoung,4\n").unwrap();
+    assert!(said.contains("column `a` has text (`old`), and the model has it as numbers"), "{said}");
+}

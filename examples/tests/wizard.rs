@@ -425,6 +425,12 @@ fn every_program_explains_the_same_study_in_the_same_words() {
     let json = desk.done(desk.folder.path(), "coordinator study explain study.toml --format json");
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!([&json["mode"], &json["protocol"]], ["sealed", "vertical"]);
+    let study = fs::read(desk.path("study.toml")).unwrap();
+    let over = desk.run("alice study explain study.toml --out ./study.toml");
+    assert_eq!(over.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&over.stderr).into_owned();
+    assert!(said.contains("--out names the study itself, ./study.toml, which would be lost"), "{said}");
+    assert_eq!(fs::read(desk.path("study.toml")).unwrap(), study);
     let wrong = desk.run("bob study explain nothing.toml");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("cannot read nothing.toml"));

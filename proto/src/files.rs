@@ -137,8 +137,16 @@ impl Layers {
     /// A path: the flag's where there is one, else the file's, else the default; absolute either way.
     ///
     /// # Errors
-    /// The working folder is gone.
-    pub fn set_path(&mut self, key: &str, flag: Option<&Path>, default: Option<&str>) -> Result<(), FileError> {
+    /// The working folder is gone, and an empty path.
+    pub fn set_path(&mut self, key: &'static str, flag: Option<&Path>, default: Option<&str>) -> Result<(), FileError> {
+        let is_empty = match (flag, self.get(key)) {
+            (Some(flag), _) => flag.as_os_str().is_empty(),
+            (None, Some(Value::String(text))) => text.is_empty(),
+            (None, _) => false,
+        };
+        if is_empty {
+            return Err(FileError::Value { key, problem: "names nothing: it must be a file or folder".to_string() });
+        }
         let path = match (flag, self.get(key), default) {
             (Some(flag), _, _) => absolute(flag)?,
             (None, Some(Value::String(text)), _) => self.folder.join(text),
@@ -369,6 +377,19 @@ mod tests {
                 Layers::read(Some(&file), "alice.toml").unwrap().finish::<Settings>(&[]).unwrap_err().to_string();
             assert!(refused.ends_with(&format!("alice.toml: {ends}")), "{refused}");
         }
+    }
+
+    #[test]
+    fn an_empty_path_is_named_by_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("alice.toml");
+        std::fs::write(&file, "study = \"\"\n").unwrap();
+        let mut layers = Layers::read(Some(&file), "alice.toml").unwrap();
+        let says = "`study` names nothing: it must be a file or folder";
+        assert_eq!(layers.set_path("study", None, None).unwrap_err().to_string(), says);
+        assert_eq!(layers.set_path("study", Some(Path::new("")), None).unwrap_err().to_string(), says);
+        assert!(layers.set_path("study", Some(Path::new("x")), None).is_ok());
+        assert!(layers.set_path("state", None, None).is_ok(), "an absent key is no empty one");
     }
 
     #[test]

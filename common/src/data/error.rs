@@ -504,7 +504,7 @@ pub(crate) fn shown_written(name: &str) -> String {
 }
 
 /// Text from a file as it may be shown on a terminal: short, and without control characters.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const MOST: usize = 40;
     let mut out = shown_written(&text.chars().take(MOST).collect::<String>());
     if text.chars().nth(MOST).is_some() {

@@ -184,6 +184,15 @@ pub fn run<D: OwnTable>(role: Option<Role>, command: &StudyCommand<D>) -> Result
 
 impl Explain {
     fn run(&self) -> Result<(), WizardError> {
+        let same = |file: &PathBuf| match (file.canonicalize(), self.study.canonicalize()) {
+            (Ok(file), Ok(study)) => file == study,
+            _ => false,
+        };
+        if let Some(file) = self.out.as_ref().filter(|file| same(file)) {
+            let problem =
+                format!("--out names the study itself, {}, which would be lost: choose another file", file.display());
+            return Err(WizardError::Answer(problem));
+        }
         let explanation = read_study(&self.study)?.explanation();
         let text = match self.format {
             ExplainFormat::Text => explanation.text(),

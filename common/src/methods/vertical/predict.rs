@@ -11,10 +11,11 @@ use std::sync::Arc;
 use crate::conversation::{Conversation, Opening, Purpose, Refusal, Said, Script, Step};
 use crate::data::align;
 use crate::data::encode;
+use crate::data::error::shown;
 use crate::data::formula::Term;
 use crate::data::functions::{self, Fitted};
 use crate::data::outcome;
-use crate::data::{DataError, Frame};
+use crate::data::{DataError, Frame, Values};
 use crate::id::{Digest, Role};
 use crate::session::{Abort, PeerFault};
 use crate::study::{Study, Vertical};
@@ -57,6 +58,24 @@ pub fn levels(study: &Study<Vertical>, model: &Model, header: &[&str]) -> Result
     Ok(levels)
 }
 
+/// Refuses text in a column that the model has as numbers.
+fn refuse_text(study: &Study<Vertical>, model: &Model, frame: &Frame, header: &[&str]) -> Result<(), Abort> {
+    let levels = levels(study, model, header)?;
+    for factor in prepare::terms(study, model.role, header)?.iter().flat_map(|term| &term.factors) {
+        let name = factor.name();
+        if factor.is_function() || levels.contains_key(name) {
+            continue;
+        }
+        let column = frame.column(name).map_err(|error| Abort::OwnData(error.to_string()))?;
+        if let Values::Categorical { levels, .. } = &column.values {
+            let found = levels.first().map(|level| format!(" (`{}`)", shown(level))).unwrap_or_default();
+            let name = shown(name);
+            return Err(Abort::OwnData(format!("column `{name}` has text{found}, and the model has it as numbers")));
+        }
+    }
+    Ok(())
+}
+
 /// Whether a model is that of this party in this study.
 ///
 /// # Errors
@@ -96,6 +115,7 @@ impl NewRows {
         let names: Vec<String> = frame.names().map(str::to_string).collect();
         let header: Vec<&str> = names.iter().map(String::as_str).collect();
         let needed = needed_columns(&study, role, &header)?;
+        refuse_text(&study, &model, &frame, &header)?;
         let mut unusable = Vec::new();
         for name in &needed {
             let missing = frame.missing([name.as_str()]).map_err(own)?.count();
