@@ -405,8 +405,8 @@ fn lost_masks(who: Role, parties: &[Role]) -> Notice {
     let all = if parties.len() == 2 { "both" } else { "all" };
     let others = others.join(" and ");
     let sentence = format!(
-        "{who} was started again and has lost its masks, which those of {others} belong to; start {others} again, and `coordinator serve` where it has ended: {all} get fresh ones, \
-         or say that the run is over, where a share had been made with the old ones"
+        "{who} was started again and has lost its masks, which those of {others} belong to; start {others} again, and \
+         `coordinator serve` where it has ended: {all} get fresh ones, or say that the run is over, where a share had been made with the old ones"
     );
     Notice { exit: Exit::Unreachable, sentence }
 }

@@ -254,8 +254,9 @@ fn programme(merged: &Report, reports: &[Report], out: &Path, verbose: bool) -> 
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n"));
     let (folder, out) = (out, out.display());
+    let again = crate::stage::spent(merged.mode);
     text.push_str(&format!(
-        "\nReports and the study's files are in {out}; to run it again by hand, in {} terminals:\n  \
+        "\nReports and the study's files are in {out}; to run it again by hand, in {} terminals{again}:\n  \
          coordinator serve --config {out}/coordinator.toml\n",
         reports.len() + 1
     ));

@@ -212,6 +212,14 @@ pub(crate) fn cannot_write(error: OutputError) -> Failure {
     Failure::new(error.exit(), error)
 }
 
+/// What stands in the way of a rehearsal's second run, in brackets; nothing where nothing does.
+pub(crate) fn spent(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Plain | Mode::Sealed => "",
+        Mode::Private => " (its ledgers have spent their budget: another run on them is refused with 77)",
+    }
+}
+
 /// The table that is rehearsed on, wherever the rehearsal runs.
 pub(crate) fn located(source: &Path) -> Result<PathBuf, Failure> {
     fedreg_party::read::located(source)

@@ -585,8 +585,9 @@ pub(crate) fn programme(
         Mode::Sealed => "phases, the sizes of what it dealt masks for, and bytes",
     };
     text.push_str(&format!("the coordinator saw: certificate names, digests of the study's keys, {seen}; no data\n",));
+    let again = crate::stage::spent(merged.mode);
     text.push_str(&format!(
-        "\nReports and the study's files are in {0}; to run it again by hand, in three terminals:\n  \
+        "\nReports and the study's files are in {0}; to run it again by hand, in three terminals{again}:\n  \
          coordinator serve --config {0}/coordinator.toml\n",
         out.display()
     ));

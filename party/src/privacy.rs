@@ -661,7 +661,8 @@ fn outlook_lines(outlook: &Outlook) -> String {
     for words in &outlook.assumed.words {
         text.push_str(&format!("  - {words}\n"));
     }
-    for sentence in [Some(outlook.comparison()), outlook.rough(), outlook.bias()].into_iter().flatten() {
+    let sentences = [outlook.withheld(), Some(outlook.comparison()), outlook.rough(), outlook.bias()];
+    for sentence in sentences.into_iter().flatten() {
         let mut letters = sentence.chars();
         let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
         text.push_str(&format!("{first}{}.\n", letters.as_str()));

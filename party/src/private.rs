@@ -266,5 +266,6 @@ fn report<S: Session<Output: Borrow<Fit>>>(job: &Job, met: &Met<S>) -> Report {
         ..common
     }
     .with_derived()
-    .cautioned(Caution::joined(fit.outlook.caution(), Caution::of_released(&fit.coefficients)))
+    .cautioned(Caution::joined(fit.outlook.caution(), fit.caution.clone()))
+    .cautioned(Caution::of_released(&fit.coefficients))
 }

@@ -395,7 +395,7 @@ fn read_model(file: &Path) -> Result<Model, FileError> {
     serde_json::from_str(&text).map_err(|error| {
         let why = match error.is_data() {
             true => "give the `model.json` that a fit wrote here".to_string(),
-            false => error.to_string(),
+            false => format!("it is cut off or damaged at line {}, column {}", error.line(), error.column()),
         };
         FileError::Parse { file: file.to_path_buf(), problem: format!("not a model file: {why}") }
     })

@@ -417,7 +417,7 @@ pub enum DataError {
 }
 
 /// The other remedy for missing values, where there is one.
-const COMPLETE_CASES: &str = ", or leave such rows out with `missing = \"complete-cases\"` in [rows] of the study (`--missing complete-cases` of the demo)";
+const COMPLETE_CASES: &str = ", or leave such rows out with `missing = \"complete-cases\"` in [rows] of the study (`--missing complete-cases` of `demo vertical` and `demo robust`)";
 
 impl DataError {
     /// The same in a study that could leave rows with missing values out: the sentence then says how.

@@ -8,8 +8,8 @@ const MOST: usize = 100;
 
 /// What marks a missing value beside an empty cell and `NA`, and whether decimals have a comma.
 ///
-/// The words are compared as text, without the white space around them: `-9` marks `-9` and not `-9.0`. A table whose cells are numbers and
-/// no text holds neither: there the number marks a missing value that the word is.
+/// The words are compared as text, without the white space around them: `-9` marks `-9` and not `-9.0`. A table whose cells are
+/// numbers and no text holds neither: there the number marks a missing value that the word is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks {
     missing: Vec<Vec<u8>>,

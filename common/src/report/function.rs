@@ -19,11 +19,12 @@ pub(crate) fn section(function: &Function, outcome: &str) -> Section {
         let values: Vec<Option<f64>> = slices.iter().map(|slice| slice.values.get(place).copied()).collect();
         columns.push(Column::right(name, column(&values, 4)));
     }
+    let held = held(function);
     let section = Section::new("Function");
     let mut section = match slices.is_empty() {
         true => section.line("Function of levels alone: there is no column of numbers along which it could be shown"),
         false => section
-            .line("Function, along each column's public range, the others at the middle of theirs:")
+            .line(format!("Function, along each column's public range{held}:"))
             .table(columns.into_iter().map(Column::text_only).collect()),
     };
     for (at, slice) in slices.iter().enumerate() {
@@ -31,8 +32,7 @@ pub(crate) fn section(function: &Function, outcome: &str) -> Section {
         let caption = html! {
             (visible(outcome)) " along " (visible(&slice.column)) " from " (single(Some(slice.low), 6)) " to "
             (single(Some(slice.high), 6)) ", its public range"
-            @if slices.len() > 1 { ", every other column at the middle of its own" }
-            "."
+            (held) "."
             @if !forming.is_empty() {
                 " Thin lines: the function as it formed, after "
                 (forming.iter().map(|stage| thousands(stage.records)).collect::<Vec<_>>().join(", "))
@@ -44,4 +44,16 @@ pub(crate) fn section(function: &Function, outcome: &str) -> Section {
     section.remark(html! {
         "Anyone who has this report as JSON can predict with it: " code { "worker predict --report report.json --data FILE" } "."
     })
+}
+
+/// Where the columns stand along which it is not shown, behind a comma.
+fn held(function: &Function) -> String {
+    let factors = function.inputs.iter().filter_map(|input| {
+        let reference = input.levels.first()?;
+        Some(format!("{} at {}", visible(&input.column), visible(reference)))
+    });
+    let numbers =
+        (function.slices.len() > 1).then(|| "the other columns of numbers at the middle of theirs".to_owned());
+    let held: Vec<String> = numbers.into_iter().chain(factors).collect();
+    held.iter().map(|place| format!(", {place}")).collect()
 }

@@ -99,7 +99,8 @@ fn beyond(t: f64) -> String {
     single(Some(t), 3)
 }
 
-/// From where to where the line of an interval runs; none where nothing of it can be seen. It ends before an arrow and its number.
+/// From where to where the line of an interval runs; none where nothing of it can be seen. It ends before an arrow and its
+/// number.
 fn line((t, half): (f64, f64), reach: f64, x: &Scale) -> Option<(f64, f64)> {
     let (from, to) = (x.within(t - half), x.within(t + half));
     let room = 1.0 + 1.5 * ARROW + beyond(t).chars().count() as f64 * CHARACTER + 3.0;

@@ -368,6 +368,38 @@ impl Model {
     /// The same with the mean weight.
     pub(crate) fn curvature_with_weight(&self, point: &DVector<f64>) -> (DMatrix<f64>, f64) {
         let (first, size) = (self.first(), point.len() - self.first());
+        let (block, u, [w0, w1, w2]) = self.weights(point);
+        let mut hessian = DMatrix::zeros(first + size, first + size);
+        if first == 1 {
+            hessian[(0, 0)] = w0;
+            for j in 0..size {
+                hessian[(0, j + 1)] = w1 * u[j];
+                hessian[(j + 1, 0)] = w1 * u[j];
+            }
+        }
+        hessian.view_mut((first, first), (size, size)).copy_from(&(block * w0 + &u * u.transpose() * w2));
+        let mut half = hessian.clone();
+        self.lower.solve_lower_triangular_mut(&mut half);
+        let mut whole = half.transpose();
+        self.lower.solve_lower_triangular_mut(&mut whole);
+        let mut eigen = whole.symmetric_eigen();
+        if eigen.eigenvalues.min() < 0.05 * w0 {
+            eigen.eigenvalues.iter_mut().for_each(|value| *value = value.max(0.05 * w0));
+            hessian = &self.lower * eigen.recompose() * self.lower.transpose();
+        }
+        (hessian, w0)
+    }
+
+    /// The mean slope of the weight of a normal linear predictor, over its mean: by how much weights change with it.
+    pub(crate) fn tilt(&self, point: &DVector<f64>) -> f64 {
+        let (_, _, [w0, w1, _]) = self.weights(point);
+        w1 / w0
+    }
+
+    /// The block of the columns, its product with the slopes, and the mean weight of a normal linear predictor with those of its
+    /// derivatives.
+    fn weights(&self, point: &DVector<f64>) -> (DMatrix<f64>, DVector<f64>, [f64; 3]) {
+        let (first, size) = (self.first(), point.len() - self.first());
         let slopes = point.rows(first, size).into_owned();
         let block = self.table.view((first, first), (size, size)).into_owned();
         let mut u = &block * &slopes;
@@ -390,26 +422,8 @@ impl Model {
                 Family::Poisson => [w, w, w],
             }
         };
-        let [w0, w1, w2] = [0, 1, 2].map(|at: usize| self.mean_of(mean, variance, |eta| weights(eta)[at]));
-        let mut hessian = DMatrix::zeros(first + size, first + size);
-        if first == 1 {
-            hessian[(0, 0)] = w0;
-            for j in 0..size {
-                hessian[(0, j + 1)] = w1 * u[j];
-                hessian[(j + 1, 0)] = w1 * u[j];
-            }
-        }
-        hessian.view_mut((first, first), (size, size)).copy_from(&(block * w0 + &u * u.transpose() * w2));
-        let mut half = hessian.clone();
-        self.lower.solve_lower_triangular_mut(&mut half);
-        let mut whole = half.transpose();
-        self.lower.solve_lower_triangular_mut(&mut whole);
-        let mut eigen = whole.symmetric_eigen();
-        if eigen.eigenvalues.min() < 0.05 * w0 {
-            eigen.eigenvalues.iter_mut().for_each(|value| *value = value.max(0.05 * w0));
-            hessian = &self.lower * eigen.recompose() * self.lower.transpose();
-        }
-        (hessian, w0)
+        let means = [0, 1, 2].map(|at: usize| self.mean_of(mean, variance, |eta| weights(eta)[at]));
+        (block, u, means)
     }
 }
 

@@ -84,6 +84,11 @@ pub struct DesignTerms {
     /// Share of the rows that are corrupted; none if absent. Robust regression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrupted: Option<f64>,
+    /// Mean of the outcome between two parties: of a binomial model the share of ones, 1/2 if absent; of a poisson model the mean
+    /// count as a share of the largest one, 1/8 if absent. The error grows as the share is farther from 1/2, and as the
+    /// mean count is smaller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome_mean: Option<f64>,
 }
 
 impl DesignTerms {
@@ -97,6 +102,7 @@ impl DesignTerms {
             ("residual", self.residual.is_some()),
             ("signal", self.signal.is_some()),
             ("corrupted", self.corrupted.is_some()),
+            ("outcome_mean", self.outcome_mean.is_some()),
         ] {
             if set && !taken.contains(&key) {
                 return wrong(key, format!("has no place in a study of protocol `{protocol}`"));
@@ -107,6 +113,11 @@ impl DesignTerms {
         }
         if self.mean_square.is_some_and(|square| !(square > 0.0 && square <= 1.0)) {
             return wrong("mean_square", "must lie above 0 and be at most 1, the square of the norm bound".to_owned());
+        }
+        if self.outcome_mean.is_some_and(|mean| !(mean > 0.0 && mean < 1.0)) {
+            let problem =
+                "must lie between 0 and 1: the share of ones, or the mean count as a share of the largest one";
+            return wrong("outcome_mean", problem.to_owned());
         }
         if self.signal.is_some() && self.coefficients.is_some() {
             return wrong("signal", "has no place beside `coefficients`, from which it follows".to_owned());

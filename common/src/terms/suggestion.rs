@@ -53,8 +53,9 @@ pub struct Search {
 }
 
 /// What a norm does that is suggested.
-const SHORTENED: &str = " Rows beyond a `row_norm` are shortened, which biases coefficients, and no interval contains that: the error counts it for \
-                         normal rows of the declared mean square; rows with longer tails have more of it.";
+const SHORTENED: &str = " Rows beyond a `row_norm` are shortened, which biases coefficients, and no interval contains \
+                         that: the error counts it for normal rows of the declared mean square; rows with longer tails have more \
+                         of it.";
 
 /// A percentage with a digit after the point, or two where there is little.
 fn percent(value: f64) -> String {

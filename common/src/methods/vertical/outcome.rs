@@ -114,9 +114,7 @@ pub(super) fn results(work: &Work) -> Result<Results, Abort> {
         CoefficientTerms::Own => None,
         CoefficientTerms::Shared => Some(table(work, chosen(work), dispersion(work))),
     };
-    // An error that overflows is larger than every other.
-    let fold_errors = work.fits.fold_errors.iter().map(|error| error.min(f64::MAX)).collect();
-    Ok(Results { fits: ends, fold_errors, statistics, coefficients })
+    Ok(Results { fits: ends, fold_errors: work.fits.fold_errors.clone(), statistics, coefficients })
 }
 
 /// Without what overflows, as where rounds ended far from the maximum.
@@ -529,11 +527,14 @@ fn notes(work: &Work, termination: Termination) -> Vec<String> {
     } else if work.inference.is_none() {
         notes.push("standard errors: not computed, since the fit did not converge".to_string());
     } else if work.inference.as_ref().is_some_and(|learnt| !is_number(work, learnt.residual)) && estimated {
-        notes.push(
-            "dispersion and standard errors: not computed, since the variance of rows with a residual vanishes in double \
-             precision"
-                .to_string(),
-        );
+        // Robust standard errors need no dispersion.
+        let what = match work.study.method.inference.errors.is_model() {
+            true => "dispersion and standard errors",
+            false => "dispersion",
+        };
+        notes.push(format!(
+            "{what}: not computed, since the variance of rows with a residual vanishes in double precision"
+        ));
     }
     notes.extend(robust_note(work));
     let offset = work.encoded.offset.as_ref().filter(|_| termination == Termination::MaxRounds);

@@ -143,11 +143,8 @@ pub enum PlanError {
         value: f64,
     },
     /// The budget is too small for any noise that a machine can represent.
-    #[error("the budget of {side:?} buys no finite noise")]
-    NoBudget {
-        /// Whose block it belongs to.
-        side: Side,
-    },
+    #[error("the budget of the run, which every party has, buys no finite noise: a larger epsilon is needed")]
+    NoBudget,
     /// The outcome is at one of several parties.
     #[error("among {parties} parties the outcome must be at all of them")]
     Alone {
@@ -325,7 +322,7 @@ impl SidePlan {
             }
         }
         let releases = ReleasePlan::with_free_table(releases, 0, &vectors, rounded);
-        let failed = |_| PlanError::NoBudget { side };
+        let failed = |_| PlanError::NoBudget;
         let (table_sigma, _) =
             noise_scale(std::f64::consts::SQRT_2.next_up(), table_entries, mu(table, 1)).map_err(failed)?;
         let (message_sigma, _) = noise_scale(2.0 * setup.message_bound, 0, mu(message, rounds)).map_err(failed)?;
@@ -344,7 +341,7 @@ impl SidePlan {
         let solves = setup.rounds as usize + usize::from(side == Side::Alice);
         let mu = self.releases.releases().iter().find(|release| release.label.starts_with("X'r")).map_or(0.0, |r| r.mu);
         debug_assert!(solves > 0);
-        let failed = |_| PlanError::NoBudget { side };
+        let failed = |_| PlanError::NoBudget;
         self.residual_bound = bound;
         self.score_sigma = noise_scale(2.0 * bound, self.width, mu).map_err(failed)?.0;
         self.first_sigma = noise_scale(2.0, self.width, mu).map_err(failed)?.0;

@@ -592,7 +592,7 @@ pub(super) fn identifiers(frame: &Frame) -> Vec<Vec<u8>> {
 fn sketches(frame: &Frame) -> Vec<(String, Sketch)> {
     let rows = match frame.ids() {
         Some(ids) => marks_of(ids.iter()),
-        None => marks_of((0..frame.rows()).map(|row| (frame.origin(row) as u64 + 1).to_le_bytes())),
+        None => marks_of((0..frame.rows()).map(|row| (frame.origin(row) + 1).to_string())),
     };
     frame.columns().iter().map(|column| (column.name.clone(), Sketch::of(&rows, column))).collect()
 }

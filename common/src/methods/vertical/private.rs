@@ -34,6 +34,7 @@ pub use self::table::Table;
 use crate::fit::Coefficient;
 use crate::methods::vertical::plan::Outlook;
 use crate::methods::vertical::refit::Kept;
+use crate::privacy::caution::Caution;
 use crate::report::PathPoint;
 use crate::study::statement::Statement;
 
@@ -52,6 +53,8 @@ pub struct PrivateFit {
     pub outlook: Outlook,
     /// What the reader must know.
     pub notes: Vec<String>,
+    /// What must stand before the numbers, from what has opened.
+    pub caution: Option<Caution>,
     /// The fits along lambda, of both parties' columns.
     pub path: Option<Vec<PathPoint>>,
     /// The penalty weight to which the coefficients belong.
@@ -83,5 +86,5 @@ fn foretold(outlook: &Outlook) -> Vec<String> {
         format!("assumed: {}", outlook.assumed.words.join("; ")),
         outlook.comparison(),
     ];
-    first.into_iter().chain(outlook.rough()).collect()
+    first.into_iter().chain(outlook.rough()).chain(outlook.withheld()).collect()
 }

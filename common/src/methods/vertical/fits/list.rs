@@ -170,13 +170,15 @@ impl Fits {
                 let weight = |i: usize| {
                     if folds[i] == fold { base.map_or(1.0, |base| base[i]) } else { 0.0 }
                 };
+                // An error that overflows is larger than every other.
                 if let Some(kit) = &self.tables {
                     let sum: f64 = (0..folds.len()).map(weight).sum();
-                    self.fold_errors
-                        .extend(kit.error(fold, &self.incoming_values, block.beta()).map(|error| error / sum));
+                    self.fold_errors.extend(
+                        kit.error(fold, &self.incoming_values, block.beta()).map(|error| (error / sum).min(f64::MAX)),
+                    );
                 } else {
                     // Also without the outcome: the partner's predictions then carry it.
-                    self.fold_errors.push(block.held_out_error(weight));
+                    self.fold_errors.push(block.held_out_error(weight).min(f64::MAX));
                 }
             }
         }

@@ -289,7 +289,7 @@ impl CrossPlan {
         if !(setup.ridge >= 0.0 && setup.ridge.is_finite()) {
             return Err(PlanError::Positive { what: "the ridge penalty", value: setup.ridge });
         }
-        let failed = PlanError::NoBudget { side: Side::Alice };
+        let failed = PlanError::NoBudget;
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget.
         let budget = |entries: usize| (setup.budget.sqrt() * (1.0 - 1e-13) - free_table_rounding(entries)).max(0.0);
         match (setup.outcome, setup.widths.as_slice()) {
@@ -673,7 +673,7 @@ fn all_hold(width: usize, root: f64, scale: ShareScale, sensitivity: f64) -> Opt
 
 /// Alice, who holds the outcome alone and adds noise of at least `sigma` to everything.
 fn holder(width: usize, sigma: f64, scale: ShareScale) -> Result<CrossSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side: Side::Alice };
+    let failed = |_| PlanError::NoBudget;
     let alone = [std::f64::consts::SQRT_2.next_up(), 2.0, ROOT_EIGHT.next_up()];
     let [table, score] = [alone[0], alone[1]].map(|sensitivity| (sensitivity / sigma).next_down());
     let share = scale.mu(alone[2]).map_err(failed)?;
@@ -692,7 +692,7 @@ fn holder(width: usize, sigma: f64, scale: ShareScale) -> Result<CrossSide, Plan
 
 /// Bob, where Alice holds the outcome alone.
 fn other(width: usize, scale: ShareScale) -> Result<CrossSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side: Side::Bob };
+    let failed = |_| PlanError::NoBudget;
     let sensitivity = ROOT_EIGHT.next_up();
     let share = scale.mu(sensitivity).map_err(failed)?;
     let table = (0.25 * share * share * (1.0 - 1e-8)).sqrt();

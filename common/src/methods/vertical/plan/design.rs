@@ -43,6 +43,9 @@ pub struct Design {
     coefficients: DMatrix<f64>,
     /// What turns coefficients of unit rows into those of scaled columns, in which lengths are taken; zero for the intercept.
     weights: DVector<f64>,
+    /// Mean of the outcome of a binomial or poisson model, the latter as a share of the largest count; none where it is not
+    /// declared.
+    outcome_mean: Option<f64>,
 }
 
 impl Design {
@@ -95,11 +98,21 @@ impl Design {
             }
         };
         let weights = DVector::from_iterator(width, entries.iter().map(|entry| entry.1));
-        Design { moments, coefficients, weights }
+        Design { moments, coefficients, weights, outcome_mean: None }
+    }
+
+    /// With the declared mean of the outcome.
+    #[must_use]
+    pub fn with_outcome_mean(self, outcome_mean: Option<f64>) -> Design {
+        Design { outcome_mean, ..self }
     }
 }
 
 impl Design {
+    pub(super) fn outcome_mean(&self) -> Option<f64> {
+        self.outcome_mean
+    }
+
     pub(super) fn moments(&self) -> &DMatrix<f64> {
         &self.moments
     }

@@ -62,17 +62,20 @@
 //!
 //! # Standard errors
 //!
-//! A Newton step with the curvature of a normal linear predictor leaves the noise of the gradient, and of the last point's error what the
-//! curvature is wrong by, which is the noise of the table. The covariance of sampling, the inverse curvature at the end, is added. Poisson
-//! models have no standard errors: they would not know what is left of the cut of their means.
+//! A Newton step with the curvature of a normal linear predictor leaves the noise of the gradient, and of the last point's error,
+//! that of the start among them, what the curvature is wrong by, which is the noise of the table. The covariance of sampling, the
+//! inverse curvature at the end, is added, and that of what the last step leaves ([`doubt`]), which also says where none of this
+//! holds. Poisson models have no standard errors: they would not know what is left of the cut of their means.
 
 mod counts;
+mod doubt;
 mod evaluation;
 mod forecast;
 
 use nalgebra::{DMatrix, DVector};
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::doubt::MOST_NOISE;
 pub use self::evaluation::{GradientShapes, WholeMeans};
 pub(super) use self::forecast::{MEAN_OF_COUNTS, SIGNAL, SIGNAL_OF_COUNTS};
 use super::crossprod::{OutcomeAt, SHARE, WholeRows, lifted, products};
@@ -325,6 +328,8 @@ pub struct LogisticFit {
     point: DVector<f64>,
     /// What noise has left of the covariance of the point.
     noise: DMatrix<f64>,
+    /// Root mean square of what the last step changed in the linear predictor, before it was held.
+    last_step: f64,
     taken: usize,
 }
 
@@ -361,7 +366,7 @@ impl LogisticPlan {
         if let Some(&(what, value)) = positive.iter().find(|(_, value)| !(*value > 0.0 && value.is_finite())) {
             return Err(PlanError::Positive { what, value });
         }
-        let failed = || PlanError::NoBudget { side: Side::Alice };
+        let failed = || PlanError::NoBudget;
         // Rounding of the sums, a few parts in 1e16 each, must not pass the budget. The unit of what opens is common to the sides.
         let most = rounded(setup.alice_width.max(setup.bob_width)) + 1;
         let root = (setup.budget.sqrt() * (1.0 - 1e-13) - free_table_rounding(most)).max(0.0);
@@ -375,8 +380,8 @@ impl LogisticPlan {
                 let vector = table / 3f64.sqrt();
                 let scale = ShareScale::within(2.0, vector).ok_or_else(failed)?;
                 let vector = (score_label(setup.outcomes), vector);
-                let side = |side, width| both_hold(side, width, vector, scale, &gradients);
-                (scale, side(Side::Alice, setup.alice_width)?, side(Side::Bob, setup.bob_width)?)
+                let side = |width| both_hold(width, vector, scale, &gradients);
+                (scale, side(setup.alice_width)?, side(setup.bob_width)?)
             }
             OutcomeAt::Alice => {
                 let sigma = JOINT.sqrt() / table;
@@ -474,9 +479,17 @@ impl LogisticPlan {
             Outcomes::Events => model.matched(opened.mean, length, STEEPEST_START),
             Outcomes::Counts => counts::matched(opened.mean, length),
         };
-        let point = (&linear * factor).insert_row(0, intercept);
-        let noise = DMatrix::zeros(1 + width, 1 + width);
-        let mut fit = LogisticFit { plan: self.clone(), model, joint, means, point, noise, taken: 0 };
+        let slopes = &linear * factor;
+        // That of both vectors, and that of the table along the slopes.
+        let variance = 2.0 * (self.vector_sigma() / rows).powi(2);
+        let inverse = Definite::from_gram(&centred)?.inverse();
+        let start = start_noise(opened.mean) * factor * factor + slopes.norm_squared();
+        let start = &inverse * &inverse * (variance * start);
+        let mut noise = DMatrix::zeros(1 + width, 1 + width);
+        noise.view_mut((1, 1), (width, width)).copy_from(&start);
+        let point = slopes.insert_row(0, intercept);
+        let mut fit =
+            LogisticFit { plan: self.clone(), model, joint, means, point, noise, last_step: f64::INFINITY, taken: 0 };
         fit.cut();
         Some(fit)
     }
@@ -560,14 +573,19 @@ impl LogisticFit {
         self.noise = &inverse * inner * &inverse / (rows * rows);
         let mut step = &inverse * opened / rows;
         let length = (&self.joint * &step).dot(&step).max(0.0).sqrt();
+        self.last_step = length;
         step *= (self.plan.setup.outcomes.longest_step() / length.max(f64::MIN_POSITIVE)).min(1.0);
         self.point -= step;
         self.taken += 1;
-        self.cut();
+        // No mean is approximated at the last point.
+        if self.taken < GRADIENTS {
+            self.cut();
+        }
         true
     }
 
-    /// Intercept and slopes of unit rows, Alice's first, with their covariance under noise and sampling; the second without the latter.
+    /// Intercept and slopes of unit rows, Alice's first, with their covariance under noise, sampling and what the last step
+    /// leaves; the second under noise alone.
     pub fn finish(&self) -> Option<(DVector<f64>, DMatrix<f64>, DMatrix<f64>)> {
         let (intercept, parts) = self.point();
         let slopes = parts.iter().flat_map(|part| part.iter().copied());
@@ -577,8 +595,14 @@ impl LogisticFit {
         let mut map = DMatrix::identity(self.point.len(), self.point.len());
         map.view_mut((0, 1), (1, self.means.len())).copy_from(&-self.means.transpose());
         let of = |covariance: &DMatrix<f64>| &map * covariance * map.transpose();
-        Some((values, of(&(&self.noise + sampling)), of(&self.noise)))
+        Some((values, of(&(&self.noise + sampling + self.left_of_last_step()?)), of(&self.noise)))
     }
+}
+
+/// Of the first point before it is stretched, in variances of an entry of the table: half of the sums with the outcome less 1/2, from which
+/// the sums of the columns are taken as often as its mean says.
+fn start_noise(mean: f64) -> f64 {
+    0.5 * (0.25 + (mean - 0.5).powi(2))
 }
 
 /// Entries of a side's local releases, which are rounded.
@@ -615,13 +639,9 @@ fn held_label(outcomes: Outcomes) -> &'static str {
 }
 
 /// A side's shares of the gradients.
-fn shares(
-    side: Side,
-    replaced: Replaced,
-    gradients: &[GradientScale; GRADIENTS],
-) -> Result<Vec<PlannedRelease>, PlanError> {
+fn shares(replaced: Replaced, gradients: &[GradientScale; GRADIENTS]) -> Result<Vec<PlannedRelease>, PlanError> {
     let share = |(number, gradient): (usize, &GradientScale)| {
-        let mu = gradient.mu(replaced).map_err(|_| PlanError::NoBudget { side })?;
+        let mu = gradient.mu(replaced).map_err(|_| PlanError::NoBudget)?;
         Ok(planned(&format!("share of gradient {number}"), mu))
     };
     (1..).zip(gradients).map(share).collect()
@@ -634,19 +654,18 @@ fn table_noise(width: usize, mu: f64) -> Result<f64, crate::privacy::accountant:
 
 /// A side where both hold the outcome; `vector` is what each vector and the share of the table may cost, behind the name of the first.
 fn both_hold(
-    side: Side,
     width: usize,
     (score, vector): (&str, f64),
     scale: ShareScale,
     gradients: &[GradientScale; GRADIENTS],
 ) -> Result<LogisticSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side };
+    let failed = |_| PlanError::NoBudget;
     let share = scale.mu(2.0).map_err(failed)?;
     // Within a quarter of what the vectors cost: then it is free.
     let table = (0.25 * (1.0 - 1e-8) * (2.0 * vector * vector + share * share)).sqrt();
     let mut releases =
         vec![planned(TABLE, table), planned(score, vector), planned(SUMS, vector), planned(SHARE, share)];
-    releases.extend(shares(side, Replaced::Row, gradients)?);
+    releases.extend(shares(Replaced::Row, gradients)?);
     let sigma = noise_scale(2.0, width, vector).map_err(failed)?.0;
     Ok(LogisticSide {
         width,
@@ -667,7 +686,7 @@ fn holder(
     scale: ShareScale,
     gradients: &[GradientScale; GRADIENTS],
 ) -> Result<LogisticSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side: Side::Alice };
+    let failed = |_| PlanError::NoBudget;
     let alone = [std::f64::consts::SQRT_2.next_up(), 5f64.sqrt().next_up(), 2.0, ROOT_EIGHT.next_up()];
     let [table, score, sums] = [alone[0], alone[1], alone[2]].map(|sensitivity| (sensitivity / sigma).next_down());
     let share = scale.mu(alone[3]).map_err(failed)?;
@@ -678,7 +697,7 @@ fn holder(
         table_sigma: table_noise(width, table).map_err(failed)?,
         score_sigma: noise_scale(alone[1], width + 1, score).map_err(failed)?.0,
         sums_sigma: noise_scale(alone[2], width, sums).map_err(failed)?.0,
-        releases: releases.followed_by(shares(Side::Alice, Replaced::RowAndOutcome, gradients)?),
+        releases: releases.followed_by(shares(Replaced::RowAndOutcome, gradients)?),
         order: LogisticRelease::ALL.to_vec(),
         sensitivity: alone[3],
     })
@@ -691,14 +710,14 @@ fn other(
     scale: ShareScale,
     gradients: &[GradientScale; GRADIENTS],
 ) -> Result<LogisticSide, PlanError> {
-    let failed = |_| PlanError::NoBudget { side: Side::Bob };
+    let failed = |_| PlanError::NoBudget;
     let sensitivity = ROOT_EIGHT.next_up();
     let share = scale.mu(sensitivity).map_err(failed)?;
     // What Alice's noise on the table leaves of his budget.
     let sums = (root * root - share * share).max(0.0).sqrt();
     let table = (0.25 * (1.0 - 1e-8) * (sums * sums + share * share)).sqrt();
     let mut releases = vec![planned(TABLE, table), planned(SUMS, sums), planned(SHARE, share)];
-    releases.extend(shares(Side::Bob, Replaced::Row, gradients)?);
+    releases.extend(shares(Replaced::Row, gradients)?);
     let mut order = LogisticRelease::ALL.to_vec();
     order.retain(|release| *release != LogisticRelease::Score);
     Ok(LogisticSide {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::design::MEAN_SQUARE;
-use super::logistic::MEAN_OF_COUNTS;
+use super::logistic::{MEAN_OF_COUNTS, MOST_NOISE};
 use super::{Coefficients, Design, Outcomes, Prediction, PrivatePlan};
 use crate::fit::number_or_null;
 use crate::privacy::bounds::RowBounds;
@@ -135,6 +135,10 @@ pub struct Outlook {
     /// What that bias comes from; absent where it is rounds, cut and ridge.
     #[serde(default, skip_serializing_if = "MovedBy::is_rounds")]
     pub moved_by: MovedBy,
+    /// Of a binomial or poisson run, at the declared correlation, or else for independent columns: the noise of the opened table as a share
+    /// of its smallest eigenvalue. A binomial run withholds its intervals where it is above .3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_noise: Option<f64>,
     /// One case where a correlation is declared, else several.
     pub cases: Vec<Case>,
     /// What all this rests on.
@@ -148,12 +152,14 @@ impl Outlook {
         bounds: &[&RowBounds],
         correlation: Option<f64>,
         mean_square: Option<f64>,
-        declared: Option<&Coefficients>,
+        (declared, outcome_mean): (Option<&Coefficients>, Option<f64>),
     ) -> Outlook {
         let neutral = plan.neutral();
         let coefficients = declared.unwrap_or(&neutral);
         let square = mean_square.unwrap_or(MEAN_SQUARE);
-        let at = |correlation: f64| plan.predict(&Design::new(bounds, correlation, square, coefficients));
+        let design =
+            |correlation: f64| Design::new(bounds, correlation, square, coefficients).with_outcome_mean(outcome_mean);
+        let at = |correlation: f64| plan.predict(&design(correlation));
         let case = |correlation: f64| {
             let prediction = at(correlation);
             Case {
@@ -194,8 +200,17 @@ impl Outlook {
                 (PrivatePlan::Logistic(_), Unit::LogRates) => MovedBy::Cut,
                 (PrivatePlan::Crossprod(_) | PrivatePlan::Logistic(_), _) => MovedBy::Table,
             },
+            table_noise: match plan {
+                PrivatePlan::Residual(_) | PrivatePlan::Crossprod(_) => None,
+                PrivatePlan::Logistic(plan) => Some(plan.table_noise(&design(correlation.unwrap_or(SHOWN[0])))),
+            },
             cases,
-            assumed: Assumed::new(bounds, correlation, mean_square, (coefficients, declared.is_some()), unit),
+            assumed: Assumed::new(
+                bounds,
+                (correlation, mean_square, outcome_mean),
+                (coefficients, declared.is_some()),
+                unit,
+            ),
         }
     }
 
@@ -225,6 +240,23 @@ impl Outlook {
     fn is_rough(&self, error: f64) -> bool {
         // What is not finite is as large as anything.
         !self.moved_by.is_rounds() && !(error <= ROUGH)
+    }
+
+    /// That a binomial run is expected to withhold its intervals, in a sentence; none where it is not, or where nobody says how long rows
+    /// are.
+    pub fn withheld(&self) -> Option<String> {
+        let known = self.assumed.mean_square_declared && self.moved_by != MovedBy::Cut;
+        let noise = self.table_noise.filter(|noise| known && *noise > MOST_NOISE)?;
+        let design = match self.assumed.correlation {
+            Some(_) => "for the declared design",
+            None => "even for uncorrelated columns",
+        };
+        Some(format!(
+            "warning: the report is expected to withhold intervals and p-values: {design} the noise of the opened table is {:.0} % of its \
+             smallest eigenvalue, more than {:.0} %; narrower ranges, a smaller `row_norm`, more rows or a larger epsilon make it less",
+            100.0 * noise,
+            100.0 * MOST_NOISE
+        ))
     }
 
     /// What figures above one half say, in a sentence; none where there is no such figure.
@@ -313,11 +345,34 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// The mean outcome that the figures are for; none where it does not matter.
+    fn outcome_in_words(self, declared: Option<f64>) -> Option<String> {
+        let key = "`privacy.design.outcome_mean` declares another";
+        match (self, declared) {
+            (Unit::HalfRanges, _) => None,
+            (Unit::LogOdds, Some(mean)) => {
+                Some(format!("{} % of the rows have the outcome 1 (declared)", (1e6 * mean).round() / 1e4))
+            }
+            (Unit::LogOdds, None) => Some(format!(
+                "half of the rows have the outcome 1 (not declared); with a share p of ones the error grows about as \
+                 1 / (4 p (1 - p)), of 2 % some tenfold: {key}"
+            )),
+            (Unit::LogRates, Some(mean)) => {
+                Some(format!("the mean of the counts is {mean} of the largest one that the study declares (declared)"))
+            }
+            (Unit::LogRates, None) => Some(format!(
+                "the mean of the counts is {MEAN_OF_COUNTS} of the largest one that the study declares (not declared); with a smaller \
+                 mean the error grows as much as the mean is smaller: {key}"
+            )),
+        }
+    }
+}
+
 impl Assumed {
     fn new(
         bounds: &[&RowBounds],
-        correlation: Option<f64>,
-        mean_square: Option<f64>,
+        (correlation, mean_square, outcome_mean): (Option<f64>, Option<f64>, Option<f64>),
         (coefficients, coefficients_declared): (&Coefficients, bool),
         unit: Unit,
     ) -> Assumed {
@@ -342,7 +397,7 @@ impl Assumed {
         }
         let of = unit.name();
         let per_scale = format!("{of} per scale of a column (half its range)");
-        let words = vec![
+        let mut words = vec![
             match correlation {
                 Some(correlation) => format!("any two columns have correlation {correlation} (declared)"),
                 None => "any two columns have the same correlation, which the study does not declare".to_owned(),
@@ -364,15 +419,11 @@ impl Assumed {
             },
             match unit {
                 Unit::HalfRanges => "columns and outcome are centred where their bounds say".to_owned(),
-                Unit::LogOdds => {
-                    "columns are centred where their bounds say, and half of the rows have the outcome 1".to_owned()
-                }
-                Unit::LogRates => format!(
-                    "columns are centred where their bounds say, and the mean of the counts is {MEAN_OF_COUNTS} of the largest one that the study \
-                     declares; with a smaller mean the error grows as much as the mean is smaller"
-                ),
+                Unit::LogOdds | Unit::LogRates => "columns are centred where their bounds say".to_owned(),
             },
         ];
+        // What the figures depend on most stands first.
+        words.splice(0..0, unit.outcome_in_words(outcome_mean));
         Assumed {
             correlation,
             mean_square: square,

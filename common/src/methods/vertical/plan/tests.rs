@@ -286,7 +286,7 @@ fn plans_without_meaning_are_refused() {
     ] {
         assert!(matches!(Plan::new(bad), Err(PlanError::Positive { .. })), "{bad:?}");
     }
-    assert!(matches!(Plan::new(Setup { bob_budget: 1e-30, ..sound }), Err(PlanError::NoBudget { side: Side::Bob })));
+    assert!(matches!(Plan::new(Setup { bob_budget: 1e-30, ..sound }), Err(PlanError::NoBudget)));
     let data = data(50, 0.0, 1);
     assert!(matches!(
         Exchange::new(Plan::new(sound).unwrap(), Side::Alice, data.alice, data.outcome),
@@ -297,7 +297,7 @@ fn plans_without_meaning_are_refused() {
 fn outlook(rows: usize, epsilon: f64, correlation: Option<f64>) -> Outlook {
     let bounds = bounds();
     let plan = Plan::new(setup(rows, epsilon, 1)).unwrap();
-    Outlook::new(&PrivatePlan::Residual(plan), &[&bounds, &bounds], correlation, None, None)
+    Outlook::new(&PrivatePlan::Residual(plan), &[&bounds, &bounds], correlation, None, (None, None))
 }
 
 #[test]

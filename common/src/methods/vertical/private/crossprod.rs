@@ -301,6 +301,7 @@ pub(super) fn concluded<S: Storage>(
         nobs: rows as u64,
         rounds: 1,
         notes: notes(&held.study, &outlook),
+        caution: None,
         statement,
         outlook,
         path,

@@ -578,6 +578,7 @@ impl Logistic {
             nobs: table.rows() as u64,
             rounds: held.plan.exchanges(),
             notes: notes(&held.study, &outlook),
+            caution: fit.caution(),
             statement: held.statement()?,
             outlook,
             path: None,

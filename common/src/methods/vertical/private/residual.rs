@@ -142,6 +142,7 @@ impl Residual {
             nobs: table.rows() as u64,
             rounds: self.exchange.rounds(),
             notes: notes(&held.study, table.rows() as u64, &outlook),
+            caution: None,
             statement: held.statement()?,
             outlook,
             path: None,

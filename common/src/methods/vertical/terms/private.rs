@@ -22,7 +22,7 @@ use crate::terms::{
 const MOST_ROUNDS: u32 = 1_000;
 
 /// Keys of the design that errors between two parties are predicted for.
-const DESIGN: [&str; 4] = ["correlation", "mean_square", "coefficients", "signal"];
+const DESIGN: [&str; 5] = ["correlation", "mean_square", "coefficients", "signal", "outcome_mean"];
 
 /// Why a study cannot be run in private mode with this number of rows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -172,6 +172,10 @@ impl Study<Vertical> {
         }
         let method = &self.method;
         match (method.family, terms.mechanism) {
+            (Family::Gaussian, Mechanism::Residual | Mechanism::Crossprod) if terms.design.outcome_mean.is_some() => {
+                let problem = "has no place in a gaussian model, whose outcome counts as centred in its range";
+                return Err(value("privacy.design.outcome_mean", problem.to_owned()));
+            }
             (Family::Gaussian, Mechanism::Residual | Mechanism::Crossprod) => return Ok(()),
             (Family::Binomial | Family::Poisson, Mechanism::Crossprod) => {}
             (family @ (Family::Binomial | Family::Poisson), Mechanism::Residual) => {
@@ -392,7 +396,8 @@ impl Study<Vertical> {
         let bounds = self.all_bounds()?;
         let bounds: Vec<&RowBounds> = bounds.iter().collect();
         let coefficients = design.guessed(&bounds);
-        Ok(Outlook::new(plan, &bounds, design.correlation, design.mean_square, coefficients.as_ref()))
+        let declared = (coefficients.as_ref(), design.outcome_mean);
+        Ok(Outlook::new(plan, &bounds, design.correlation, design.mean_square, declared))
     }
 
     /// What to expect of a plan at this correlation between columns.
@@ -405,7 +410,8 @@ impl Study<Vertical> {
         let bounds: Vec<&RowBounds> = bounds.iter().collect();
         let coefficients = design.guessed(&bounds).unwrap_or_else(|| plan.neutral());
         let square = design.mean_square.unwrap_or(MEAN_SQUARE);
-        Ok(plan.predict(&Design::new(&bounds, correlation, square, &coefficients)))
+        let assumed = Design::new(&bounds, correlation, square, &coefficients);
+        Ok(plan.predict(&assumed.with_outcome_mean(design.outcome_mean)))
     }
 }
 

@@ -17,8 +17,8 @@ const CLIPS: [f64; 9] = [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0];
 const CORRELATION: f64 = 0.3;
 /// Quantiles of the standard normal law that all but one in 20, 100, 1 000 and 10 000 lie below.
 const UPPER: [f64; 4] = [1.644_854, 2.326_348, 3.090_232, 3.719_016];
-/// Largest bias by rows that are shortened, as a share of the error that is foretold without it: more is no suggestion, as no interval
-/// contains it.
+/// Largest bias by rows that are shortened, as a share of the error that is foretold without it: more is no suggestion, as no
+/// interval contains it.
 const MOST_BIAS: f64 = 0.25;
 
 impl Study<Vertical> {
@@ -98,8 +98,8 @@ impl Study<Vertical> {
         tried.collect()
     }
 
-    /// The study with shorter rows. A norm can be suggested where it is declared how long rows are: the one that normal rows pass as rarely
-    /// as a standard normal number passes `upper`. None where that is about the norm that the study has.
+    /// The study with shorter rows. A norm can be suggested where it is declared how long rows are: the one that normal rows pass
+    /// as rarely as a standard normal number passes `upper`. None where that is about the norm that the study has.
     fn shortened(&self, upper: f64) -> Option<Shortened> {
         let (mut study, mut design, mut norms) = (self.clone(), self.private()?.stated.design.clone(), BTreeMap::new());
         let square = design.mean_square?;
@@ -171,15 +171,15 @@ impl ErrorsByMechanism {
     }
 }
 
-/// The square, in means, that the squared length of a normal row of a given number of columns passes as rarely as a standard normal number
-/// passes `upper` (Wilson and Hilferty).
+/// The square, in means, that the squared length of a normal row of a given number of columns passes as rarely as a standard
+/// normal number passes `upper` (Wilson and Hilferty).
 fn upper_square(columns: usize, upper: f64) -> f64 {
     let spread = 2.0 / (9.0 * columns.max(1) as f64);
     (1.0 - spread + upper * spread.sqrt()).powi(3)
 }
 
-/// By how much of their size coefficients grow where normal rows `x` of so many columns are shortened to `s x`, at a squared length of `longest`
-/// means: `E s |x|^2 / E s^2 |x|^2 - 1`. The outcome is that of the rows as they were.
+/// By how much of their size coefficients grow where normal rows `x` of so many columns are shortened to `s x`, at a squared
+/// length of `longest` means: `E s |x|^2 / E s^2 |x|^2 - 1`. The outcome is that of the rows as they were.
 fn bias_of_shortened(columns: usize, longest: f64) -> f64 {
     const STEPS: u32 = 20_000;
     let columns = columns.max(1) as f64;
@@ -200,7 +200,8 @@ fn bias_of_shortened(columns: usize, longest: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Of two columns the squared length has an exponential law, so that both means are known: with `c^2 = 2 ln 20` the share is .0233.
+    /// Of two columns the squared length has an exponential law, so that both means are known: with `c^2 = 2 ln 20` the share is
+    /// .0233.
     #[test]
     fn the_bias_of_shortened_rows_is_that_of_normal_ones() {
         let square = 2.0 * 20f64.ln();

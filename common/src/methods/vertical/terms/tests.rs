@@ -172,6 +172,8 @@ fn designs_without_meaning_are_refused_by_key() {
         ("coefficients = { age = nan, smokerTRUE = 0, regionsouth = 0, regionwest = 0 }", "must be finite"),
         ("coefficients = 0.5\nsignal = 0.2", "`privacy.design.signal` has no place beside"),
         ("residual = 0.2", "`privacy.design.residual` has no place"),
+        ("outcome_mean = 0.2", "`privacy.design.outcome_mean` has no place in a gaussian model"),
+        ("outcome_mean = 1.0", "`privacy.design.outcome_mean` must lie between 0 and 1"),
     ] {
         let complaint = complaint(&with(&format!("[privacy.design]\n{design}")));
         assert!(complaint.contains(says), "{design}: {complaint}");
@@ -364,6 +366,29 @@ fn the_mechanism_crossprod_takes_a_binomial_outcome_and_refuses_what_is_not_prov
     ] {
         assert!(given.contains(reason), "{reason}: {given}");
     }
+}
+
+/// Few ones cost weight, and the plan says for how many it holds before anything else.
+#[test]
+fn a_declared_mean_of_the_outcome_is_what_a_binomial_plan_holds_for() {
+    let text = PRIVATE
+        .replace("[privacy]", "[model]\nfamily = \"binomial\"\n[privacy]\nmechanism = \"crossprod\"")
+        .replace("range = [0.0, 100.0]", "range = [0, 1]");
+    let outlook = |design: &str| {
+        let study = vertical(&format!("{text}\n[privacy.design]\ncorrelation = 0.3\n{design}"));
+        (study.outlook(&study.private_plan(100_000).unwrap()).unwrap(), study.digest())
+    };
+    let ((neutral, digest), (half, _)) = (outlook(""), outlook("outcome_mean = 0.5"));
+    assert!((neutral.relative_error / half.relative_error - 1.0).abs() < 1e-9);
+    assert!(neutral.assumed.words[0].starts_with("half of the rows have the outcome 1 (not declared)"));
+    let (rare, other) = outlook("outcome_mean = 0.02");
+    assert_eq!(rare.assumed.words[0], "2 % of the rows have the outcome 1 (declared)");
+    let (other_rare, _) = outlook("outcome_mean = 0.07");
+    assert_eq!(other_rare.assumed.words[0], "7 % of the rows have the outcome 1 (declared)");
+    let times = rare.relative_error / neutral.relative_error;
+    assert!((8.0..13.0).contains(&times) && digest != other, "{times}");
+    let (few, _) = outlook("outcome_mean = 0.98");
+    assert!((few.relative_error / rare.relative_error - 1.0).abs() < 1e-6);
 }
 
 #[test]

@@ -1,19 +1,22 @@
 //! What error to expect of a private logistic or Poisson fit, from public facts and a declared design; no data are involved.
 //!
-//! The design is that of [`Design`] with coefficients in log odds and an outcome of which half is 1. The linear predictor counts as normal, as
-//! in the fit. With `w` the mean weight, `v = b'S b` the variance of the linear predictor and `w_2` the mean of the weight's second
-//! derivative the curvature is `w S + w_2 S b b' S`, whose inverse is known; over random signs its mean is taken.
+//! The design is that of [`Design`] with coefficients in log odds and an outcome of which half is 1, or the declared share. The
+//! linear predictor counts as normal, as in the fit. With `w` the mean weight, `v = b'S b` the variance of the linear predictor
+//! and `w_1` and `w_2` the means of the weight's derivatives the curvature of the slopes beside an intercept is `w S + (w_2 -
+//! w_1^2 / w) S b b' S`, whose inverse is known; over random signs its mean is taken. The noise of the sum of the residuals moves
+//! slopes along themselves, by `w_1`.
 //!
-//! Counts have log rates for coefficients, and a mean outcome of [`MEAN_OF_COUNTS`] of the largest one: a larger share means less noise, as it is on
-//! the scale of the largest count. With `w` that mean the curvature of the slopes beside an intercept is `w S`. The cut of the means makes either party's
-//! slopes smaller by a factor that is known for a normal linear predictor; of that [`LEFT`] is counted as what the correction leaves.
+//! Counts have log rates for coefficients, and a mean outcome of [`MEAN_OF_COUNTS`] of the largest one, or the declared one: a
+//! larger share means less noise, as it is on the scale of the largest count. With `w` that mean the curvature of the slopes
+//! beside an intercept is `w S`. The cut of the means makes either party's slopes smaller by a factor that is known for a normal
+//! linear predictor; of that [`LEFT`] is counted as what the correction leaves.
 
 use nalgebra::{DMatrix, DVector};
 
 use super::super::crossprod::lifted;
 use super::super::design::{self, Design, Prediction};
 use super::counts::{Missing, Parts};
-use super::{LogisticPlan, Outcomes};
+use super::{LogisticPlan, Outcomes, start_noise};
 use crate::glm::Family;
 
 /// Standard deviation in log odds that each party's columns add to the linear predictor, where nothing is declared.
@@ -42,20 +45,25 @@ impl LogisticPlan {
         let squares = root * root.transpose();
         let (weight, curved) = match self.setup.outcomes {
             Outcomes::Events => {
-                let (weight, bend) = weights(moments.dot(&squares));
+                let Weights { weight, bend, tilt } = weights(design.outcome_mean(), moments.dot(&squares));
                 // The inverse curvature, squared: by the formula of Sherman and Morrison.
                 let turn = (bend - 1.0) / (moments.dot(&squares).max(f64::MIN_POSITIVE) * bend);
                 let mixed = &inverse * &squares;
                 let bent = (&mixed + mixed.transpose()) * turn;
-                (weight, &inverse * &inverse - bent + &squares * (turn * turn * squares.trace()))
+                let along = turn * turn * squares.trace() + tilt * tilt;
+                (weight, &inverse * &inverse - bent + &squares * along)
             }
             // The noise of the sum of the residuals moves slopes along themselves.
-            Outcomes::Counts => (MEAN_OF_COUNTS, &inverse * &inverse + &squares),
+            Outcomes::Counts => (mean_of_counts(design), &inverse * &inverse + &squares),
         };
         let curved = curved / (weight * weight * rows * rows);
         let table = 2.0 * self.vector_sigma().powi(2);
-        // Of the first point: the noise of the vector of the outcome and that of the table.
-        let start = (0.125 * table / (weight * weight) + table * squares.trace()) / (rows * rows);
+        // Of the first point: the noise of the vectors and that of the table.
+        let mean = match self.setup.outcomes {
+            Outcomes::Events => design.outcome_mean().unwrap_or(0.5),
+            Outcomes::Counts => mean_of_counts(design),
+        };
+        let start = (start_noise(mean) * table / (weight * weight) + table * squares.trace()) / (rows * rows);
         let mut left = (&inverse * &inverse).trace() * start;
         let mut noise = DMatrix::zeros(size, size);
         for scale in &self.gradients {
@@ -64,7 +72,7 @@ impl LogisticPlan {
         }
         // What a lifted table leaves of the error of a point, at the start and in each step.
         let kept = DMatrix::identity(size, size) - &inverse * moments;
-        let bias = &kept * &kept * &kept * root + self.left_of_the_cut(moments, root);
+        let bias = &kept * &kept * &kept * root + self.left_of_the_cut(mean_of_counts(design), moments, root);
         let lengths = design.weights().component_mul(design.weights());
         let stacked = |values: DVector<f64>| values.component_mul(&lengths).map(|square| square.max(0.0));
         let length = stacked(design::row_squares(root)).sum().sqrt();
@@ -78,8 +86,16 @@ impl LogisticPlan {
         }
     }
 
+    /// The noise of the opened table as a share of its smallest eigenvalue, as intervals are withheld by.
+    pub(in crate::methods::vertical::plan) fn table_noise(&self, design: &Design) -> f64 {
+        // The noise of both sides on the table between blocks of `a` and `b` columns has a norm of about sqrt(2) (sqrt(a) + sqrt(b)) in its
+        // standard deviations, twice the floor, by which it makes the smallest eigenvalue smaller.
+        let smallest = design.moments().clone().symmetric_eigenvalues().min() - 2.0 * self.floor();
+        self.floor() / smallest.max(self.floor())
+    }
+
     /// What the cut of the means of counts moves and the correction leaves.
-    fn left_of_the_cut(&self, moments: &DMatrix<f64>, root: &DMatrix<f64>) -> DMatrix<f64> {
+    fn left_of_the_cut(&self, counts: f64, moments: &DMatrix<f64>, root: &DMatrix<f64>) -> DMatrix<f64> {
         let mut moved = DMatrix::zeros(root.nrows(), root.ncols());
         match self.setup.outcomes {
             Outcomes::Events => return moved,
@@ -95,10 +111,10 @@ impl LogisticPlan {
         let both = (spreads[0] * spreads[1]).max(f64::MIN_POSITIVE);
         let correlation = (between(blocks[0], blocks[1]) / both).clamp(-0.99, 0.99);
         let [s, t] = spreads;
-        let level = MEAN_OF_COUNTS.ln() - 0.5 * (s * s + t * t) - correlation * s * t;
+        let level = counts.ln() - 0.5 * (s * s + t * t) - correlation * s * t;
         let Missing { mean, slopes } = Parts { level, spreads, correlation }.missing();
         for ((first, rows), slope) in blocks.into_iter().zip(slopes) {
-            let factor = LEFT * (slope - mean) / MEAN_OF_COUNTS;
+            let factor = LEFT * (slope - mean) / counts;
             moved.rows_mut(first, rows).copy_from(&(root.rows(first, rows) * factor));
         }
         moved
@@ -128,19 +144,71 @@ impl LogisticPlan {
     }
 }
 
-/// Of a normal linear predictor with mean 0 and this variance: the mean weight, and by which factor the curvature along the
-/// coefficients is smaller than the weight alone makes it.
-fn weights(variance: f64) -> (f64, f64) {
+/// The mean of counts as a share of the largest one.
+fn mean_of_counts(design: &Design) -> f64 {
+    design.outcome_mean().unwrap_or(MEAN_OF_COUNTS)
+}
+
+/// Of a normal linear predictor.
+struct Weights {
+    /// The mean weight.
+    weight: f64,
+    /// By which factor the curvature along the coefficients is smaller than the weight alone makes it, beside an intercept.
+    bend: f64,
+    /// How far the noise of the sum of the residuals, over the weight, moves slopes along themselves.
+    tilt: f64,
+}
+
+/// Of a normal linear predictor with this variance, and of a mean at which so many outcomes are 1; half of them where it is not
+/// declared.
+fn weights(ones: Option<f64>, variance: f64) -> Weights {
     let spread = variance.max(0.0).sqrt();
     // Sums over equidistant points of smooth functions that vanish at the ends are exact far beyond what is asked for.
-    let (mut law, mut weight, mut bent) = (0.0, 0.0, 0.0);
-    for at in -80..=80 {
-        let z = f64::from(at) / 10.0;
-        let (density, w) = ((-0.5 * z * z).exp(), Family::Binomial.variance(spread * z));
-        law += density;
-        weight += density * w;
-        // The mean of the second derivative times the variance, by parts.
-        bent += density * w * (z * z - 1.0);
+    let nodes = || (-80..=80).map(|at| f64::from(at) / 10.0).map(|z| ((-0.5 * z * z).exp(), z));
+    let law: f64 = nodes().map(|(density, _)| density).sum();
+    let (mut below, mut above) = (-40.0 - 10.0 * spread, 40.0 + 10.0 * spread);
+    let mean = ones.map_or(0.0, |ones| {
+        for _ in 0..100 {
+            let middle = 0.5 * (below + above);
+            let of =
+                nodes().map(|(density, z)| density * Family::Binomial.mean(middle + spread * z)).sum::<f64>() / law;
+            if of < ones { below = middle } else { above = middle }
+        }
+        0.5 * (below + above)
+    });
+    let (mut weight, mut tilted, mut bent) = (0.0, 0.0, 0.0);
+    for (density, z) in nodes() {
+        let w = density * Family::Binomial.variance(mean + spread * z);
+        weight += w;
+        // The means of the derivatives times the spread and the variance, by parts.
+        tilted += w * z;
+        bent += w * (z * z - 1.0);
     }
-    (weight / law, (1.0 + bent / weight).clamp(0.05, 1.0))
+    let bend = (1.0 + bent / weight - (tilted / weight).powi(2)).clamp(0.05, 1.0);
+    let tilt = if spread > 0.0 { tilted / (spread * weight * bend) } else { 0.0 };
+    Weights { weight: weight / law, bend, tilt }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For a small spread all is known from the logistic function at one point.
+    #[test]
+    fn weights_follow_the_share_of_ones() {
+        let half = weights(None, 1e-6);
+        assert!((half.weight - 0.25).abs() < 1e-6 && half.tilt.abs() < 1e-9 && (half.bend - 1.0).abs() < 1e-5);
+        let same = weights(Some(0.5), 0.7);
+        let neutral = weights(None, 0.7);
+        assert!((same.weight - neutral.weight).abs() < 1e-12 && (same.bend - neutral.bend).abs() < 1e-12);
+        let rare = weights(Some(0.02), 1e-6);
+        assert!(
+            (rare.weight - 0.0196).abs() < 1e-6 && (rare.tilt - 0.96).abs() < 1e-4,
+            "{} {}",
+            rare.weight,
+            rare.tilt
+        );
+        let (few, many) = (weights(Some(0.1), 1.0), weights(Some(0.9), 1.0));
+        assert!((few.weight - many.weight).abs() < 1e-9 && (few.tilt + many.tilt).abs() < 1e-9);
+    }
 }

@@ -473,6 +473,9 @@ fn a_run_of_hardly_any_budget_ends_with_numbers() {
         let counts = study.method.family == Family::Poisson;
         assert!(alice.coefficients.iter().all(|row| finite(row.estimate) && finite(row.std_error) != counts));
         assert!(alice.outlook.caution().is_some());
+        // What opened says the same; of counts there is nothing to withhold.
+        let caution = alice.caution.unwrap();
+        assert_eq!((caution.inference_withheld, bob.caution.as_ref()), (!counts, Some(&caution)));
     }
 }
 
