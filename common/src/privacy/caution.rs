@@ -2,8 +2,9 @@
 //!
 //! Whether p-values and intervals are withheld follows from the plan, that is from public facts and the declared design, and of a
 //! logistic fit from how large the noise is beside the table that opened and how much the last step leaves. It is never chosen by
-//! how significant an estimate is, though large effects make the last step longer: withholding by the result would make what is shown look better than it is. The banner may
-//! also follow from the released estimates and standard errors, which are noised and free to use.
+//! how significant an estimate is, though large effects make the last step longer: withholding by the result would make what is
+//! shown look better than it is. The banner may also follow from the released estimates and standard errors, which are noised and
+//! free to use.
 
 use serde::{Deserialize, Serialize};
 
